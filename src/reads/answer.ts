@@ -1,0 +1,38 @@
+import { type Headers, type StampedPosition } from '../ledger/position.js'
+
+/** A node's whole answer to one read; the body is the node's, byte for byte (law 2). */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: Buffer
+  /** The position stamped on this very answer; undefined where the node sent none. */
+  readonly stamped: StampedPosition | undefined
+  /** The node's release as last learned before the answer. */
+  readonly release: string | undefined
+}
+
+/** The one value of a response header; undefined where it is absent. */
+export function headerOf (answer: Answer, name: string): string | undefined {
+  const value = answer.headers[name]
+  return Array.isArray(value) ? value.join(', ') : value
+}
+
+/** The bare media type of an answer, lower case. */
+export function mediaTypeOf (answer: Answer): string {
+  return (headerOf(answer, 'content-type') ?? '').split(';', 1).join('').trim().toLowerCase()
+}
+
+/** Whether this is the not-found that is a fact of history: the item does not exist at the version read (law 3). */
+export function isMissingItem (answer: Answer): boolean {
+  return answer.status === 404 && mediaTypeOf(answer) === 'application/json' && errorCodeOf(answer) === 'table_item_not_found'
+}
+
+/** The `error_code` of a node's error; undefined for any other body. */
+export function errorCodeOf (answer: Answer): unknown {
+  try {
+    const error: unknown = JSON.parse(answer.body.toString())
+    return typeof error === 'object' && error !== null && 'error_code' in error ? error.error_code : undefined
+  } catch {
+    return undefined
+  }
+}

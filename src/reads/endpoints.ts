@@ -1,0 +1,100 @@
+import { readAddress } from './address.js'
+import { readU16, readU64 } from './integer.js'
+import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
+
+/** The six operations of the specification, under the names that metrics and `explain` use. */
+export const endpointNames = [
+  'table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version'
+] as const
+
+/** The name of a known read. */
+export type EndpointName = typeof endpointNames[number]
+
+/** Reads one parameter's decoded text into its canonical spelling; undefined for what cannot be valid. */
+export type ReadParameter = (text: string) => string | undefined
+
+/** A row of the table: where a read lives, what it takes, and whether its answer can be kept. */
+export interface Endpoint {
+  readonly name: EndpointName
+  readonly method: 'GET' | 'POST'
+  /** Path segments; one in braces names a parameter. */
+  readonly path: string
+  readonly parameters: Readonly<Record<string, PathParameter>>
+  readonly query: Readonly<Record<string, ReadParameter>>
+  readonly takesTableKey: boolean
+  /** `version`: the answer is the state at a ledger version and never changes; `moving`: it is forwarded every time. */
+  readonly keyedBy: 'version' | 'moving'
+  /** Whether the node's release shows in the JSON (facts, section 6, catch 1). */
+  readonly renderedByRelease: boolean
+}
+
+/** Nodes decode some path parameters twice (facts, section 4), and what they read is what must be keyed. */
+export interface PathParameter { readonly read: ReadParameter, readonly decodings: 1 | 2 }
+
+const address: ReadParameter = text => {
+  const digits = readAddress(text)
+  return digits && `0x${digits}`
+}
+const structTag: ReadParameter = text => {
+  const tag = readStructTag(text)
+  return tag && printTypeTag(tag)
+}
+const identifier: ReadParameter = text => isIdentifier(text) ? text : undefined
+const u64: ReadParameter = text => readU64(text)?.toString()
+const u16: ReadParameter = text => readU16(text)?.toString()
+const flag: ReadParameter = text => text === 'true' || text === 'false' ? text : undefined
+// Opaque but for its digits: what it encodes is the node's own affair.
+const cursor: ReadParameter = text => /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
+
+const twice = (read: ReadParameter): PathParameter => ({ read, decodings: 2 })
+const once = (read: ReadParameter): PathParameter => ({ read, decodings: 1 })
+
+/** Every read that varve knows. Adding one is adding a row. */
+export const endpoints: readonly Endpoint[] = [
+  {
+    name: 'table_item',
+    method: 'POST',
+    path: '/v1/tables/{table_handle}/item',
+    parameters: { table_handle: twice(address) },
+    query: { ledger_version: u64 },
+    takesTableKey: true,
+    keyedBy: 'version',
+    renderedByRelease: false
+  },
+  {
+    name: 'account_modules',
+    method: 'GET',
+    path: '/v1/accounts/{address}/modules',
+    parameters: { address: twice(address) },
+    query: { ledger_version: u64, start: cursor, limit: u16 },
+    takesTableKey: false,
+    keyedBy: 'version',
+    renderedByRelease: true
+  },
+  {
+    name: 'account_events',
+    method: 'GET',
+    path: '/v1/accounts/{address}/events/{event_handle}/{field_name}',
+    parameters: { address: twice(address), event_handle: twice(structTag), field_name: twice(identifier) },
+    query: { start: u64, limit: u16 },
+    takesTableKey: false,
+    keyedBy: 'moving',
+    renderedByRelease: true
+  },
+  {
+    name: 'block_by_version',
+    method: 'GET',
+    path: '/v1/blocks/by_version/{version}',
+    parameters: { version: once(u64) },
+    query: { with_transactions: flag },
+    takesTableKey: false,
+    keyedBy: 'moving',
+    renderedByRelease: true
+  },
+  plain('info', '/v1/info'),
+  plain('estimate_gas_price', '/v1/estimate_gas_price')
+]
+
+function plain (name: EndpointName, path: string): Endpoint {
+  return { name, method: 'GET', path, parameters: {}, query: {}, takesTableKey: false, keyedBy: 'moving', renderedByRelease: false }
+}

@@ -1,0 +1,100 @@
+import { readAccept } from './accept.js'
+import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
+import { type Read } from './read.js'
+import { invalidInput, Refusal } from './refusal.js'
+import { readTableRequest } from './table-request.js'
+
+/** A client's request as it stood on the wire. */
+export interface ClientRequest {
+  readonly method: string
+  /** The raw request target, undecoded; an absolute form is read as its path. */
+  readonly target: string
+  readonly accept: string | undefined
+  readonly contentType: string | undefined
+  readonly body: Buffer
+}
+
+/** An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by endpoint. */
+export interface Match {
+  readonly endpoint: Endpoint
+  readonly segments: readonly string[]
+  readonly search: string
+}
+
+// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, anywhere # and controls.
+const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x3f-\x5f\x61-\x7e\x80-\xff]*(?:\?[\x21\x22\x24-\x3b\x3d\x3f-\x7e\x80-\xff]*)?$/
+
+/** Finds the endpoint that a request names; undefined for every route that varve does not know. */
+export function matchEndpoint (method: string, target: string): Match | undefined {
+  const local = target.replace(/^https?:\/\/[^/?#]*/i, '')
+  const [path = '', search = ''] = splitOnce(local, '?')
+  const segments = path.split('/')
+  const endpoint = endpoints.find(candidate => fits(candidate, segments))
+  if (endpoint === undefined) return undefined
+  if (!legalTarget.test(local)) throw invalidInput('the request target holds a character that must be percent-encoded')
+  if (method !== endpoint.method && !(method === 'HEAD' && endpoint.method === 'GET')) {
+    throw new Refusal(405, 'web_framework_error', 'method not allowed')
+  }
+  return { endpoint, segments, search }
+}
+
+/** Normalises a matched request into the one read that all its spellings mean, or refuses it. */
+export function readRequest (match: Match, request: ClientRequest): Read {
+  const { endpoint } = match
+  const { version, query } = readQuery(endpoint, match.search)
+  return {
+    endpoint,
+    path: readPath(endpoint, match.segments),
+    query,
+    version,
+    accept: readAccept(request.accept),
+    body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined
+  }
+}
+
+function fits (endpoint: Endpoint, segments: readonly string[]): boolean {
+  const names = endpoint.path.split('/')
+  return names.length === segments.length && names.every((name, at) => name.startsWith('{') || name === segments[at])
+}
+
+function readPath (endpoint: Endpoint, segments: readonly string[]): string {
+  return endpoint.path.split('/').map((name, at) => {
+    const parameter = endpoint.parameters[name.slice(1, -1)]
+    return parameter === undefined ? name : encodeURIComponent(readSegment(name.slice(1, -1), parameter, segments[at] ?? ''))
+  }).join('/')
+}
+
+function readSegment (name: string, parameter: PathParameter, raw: string): string {
+  const refused = invalidInput(`failed to parse path \`${name}\``)
+  try {
+    const decoded = parameter.decodings === 2 ? decodeURIComponent(decodeURIComponent(raw)) : decodeURIComponent(raw)
+    const value = parameter.read(decoded)
+    if (value !== undefined) return value
+  } catch {
+    // Not UTF-8, or a broken escape: refused like any other text that cannot be valid.
+  }
+  throw refused
+}
+
+function readQuery (endpoint: Endpoint, search: string): { version: bigint | undefined, query: [string, string][] } {
+  // Nodes read queries as forms: + is a blank, names may be encoded, what is unknown is ignored.
+  const given = new URLSearchParams(search)
+  const query: [string, string][] = []
+  let version: bigint | undefined
+  for (const [name, read] of Object.entries(endpoint.query)) {
+    const [text, ...repeats] = given.getAll(name)
+    if (text === undefined) continue
+    // Nodes take the first, others the last: an answer to one must never be kept for the other.
+    if (repeats.length > 0) throw invalidInput(`the parameter \`${name}\` is given more than once`)
+    const value = read(text)
+    if (value === undefined) throw invalidInput(`failed to parse parameter \`${name}\``)
+    if (name === 'ledger_version') version = BigInt(value)
+    else query.push([name, value])
+  }
+  return { version, query }
+}
+
+function splitOnce (text: string, mark: string): [string, string] {
+  const at = text.indexOf(mark)
+  return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
+}

@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import { type Accept } from './accept.js'
+import { type Endpoint } from './endpoints.js'
+
+/** One canonical read: all that a node is asked, and so all that an answer can depend on. */
+export interface Read {
+  readonly endpoint: Endpoint
+  readonly path: string
+  /** Canonical parameters in the order of the endpoint's row, `ledger_version` apart. */
+  readonly query: readonly (readonly [name: string, value: string])[]
+  /** The ledger version asked for; undefined is a latest read. */
+  readonly version: bigint | undefined
+  readonly accept: Accept
+  readonly body: ReadBody | undefined
+}
+
+/** A table item request in its two texts. */
+export interface ReadBody {
+  /** What goes upstream: the client's own member order and number text, blanks dropped. */
+  readonly sent: string
+  /** What is keyed: one text for every spelling of the same key. */
+  readonly canonical: string
+}
+
+/** The names under which answers to a read are kept. */
+export interface ReadKeys {
+  /** For a value, which all spellings share. */
+  readonly value: string
+  /** For a not-found, which echoes the client's own text and so belongs to equal texts alone. */
+  readonly text: string
+}
+
+// Beyond this a key is digested, so that no request can make keys dear.
+const maxKeyLength = 512
+
+/** The path and query that go upstream. */
+export function targetOf (read: Read): string {
+  const query = read.query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+  if (read.version !== undefined) query.unshift(`ledger_version=${read.version}`)
+  return query.length === 0 ? read.path : `${read.path}?${query.join('&')}`
+}
+
+/** The keys of a read within one chain and one generation of it (law 7). */
+export function keysOf (read: Read, chain: { readonly id: number, readonly generation: number }): ReadKeys {
+  const name = `${chain.id}.${chain.generation} ${read.accept} ${targetOf(read)}`
+  const { body } = read
+  if (body === undefined) return { value: name, text: name }
+  const value = shortKey(`${name} ${body.canonical}`)
+  return { value, text: shortKey(`${name} = ${body.sent}`) }
+}
+
+/** The same read at a version: what a latest read turns out to have been. */
+export function atVersion (read: Read, version: bigint): Read {
+  return { ...read, version }
+}
+
+function shortKey (key: string): string {
+  return key.length <= maxKeyLength ? key : `sha256 ${createHash('sha256').update(key).digest('base64url')}`
+}

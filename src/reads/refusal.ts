@@ -1,0 +1,30 @@
+/** The error codes of the specification; varve never invents one, since clients fail to parse codes they do not know. */
+export type ErrorCode = 'invalid_input' | 'api_disabled' | 'web_framework_error' | 'version_pruned' | 'internal_error'
+
+/** The statuses that varve answers with on its own account. */
+export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 410 | 413 | 414 | 415 | 417 | 429 | 431 | 500 | 503
+
+/** An answer that varve itself gives instead of a node's: the one error type, in the node's own shape. */
+export class Refusal extends Error {
+  readonly status: RefusalStatus
+  readonly code: ErrorCode
+  readonly retryAfterSeconds: number | undefined
+
+  constructor (status: RefusalStatus, code: ErrorCode, message: string, retryAfterSeconds?: number) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+
+  /** The body that a node would send, members in its order; `vm_error_code` is always there, null when absent. */
+  get body (): string {
+    return JSON.stringify({ message: this.message, error_code: this.code, vm_error_code: null })
+  }
+}
+
+/** A value that cannot be valid, named as the client knows it. */
+export const invalidInput = (message: string): Refusal => new Refusal(400, 'invalid_input', message)
+
+/** No node can answer now; clients are told when to come again. */
+export const unavailable = (message: string): Refusal => new Refusal(503, 'internal_error', message, 1)
