@@ -1,0 +1,95 @@
+/** Where the chain stood when an answer was made: the half that rises with every block. */
+export interface Head {
+  readonly version: bigint
+  readonly timestampUsec: bigint
+  readonly epoch: bigint | undefined
+  readonly blockHeight: bigint
+}
+
+/** How far back the answering node's history goes. */
+export interface Oldest {
+  readonly version: bigint
+  readonly blockHeight: bigint
+}
+
+/** A ledger position: both halves and the chain they are of. */
+export interface Position {
+  readonly chainId: number
+  readonly head: Head
+  readonly oldest: Oldest
+}
+
+/** Response headers by lower-case name, as an HTTP client hands them over; an array where a line was repeated. */
+export type Headers = Readonly<Record<string, string | string[] | undefined>>
+
+/** A position as read from an answer, with the prefix of the names that it came under. */
+export interface StampedPosition {
+  readonly position: Position
+  readonly family: string
+}
+
+/** The names that the specification promises to clients. */
+export const specificationFamily = 'x-node-'
+
+/**
+ * Reads the position from an answer's headers, whatever family their names belong to.
+ * Undefined where a required line is missing, repeated or impossible, or where two families contradict each other.
+ */
+export function readPosition (headers: Headers): StampedPosition | undefined {
+  const found: StampedPosition[] = []
+  for (const name in headers) {
+    if (!name.endsWith('-ledger-version')) continue
+    const family = name.slice(0, -'ledger-version'.length)
+    const position = readFamily(headers, family)
+    if (position !== undefined) found.push({ position, family })
+  }
+  // A varve in front of a varve sends both its own and the node's names; the node's are the family to learn.
+  const [first] = found.sort((a, b) => Number(a.family === specificationFamily) - Number(b.family === specificationFamily))
+  return first !== undefined && found.every(other => samePosition(other.position, first.position)) ? first : undefined
+}
+
+/** Whether two positions say the same. */
+export function samePosition (a: Position, b: Position): boolean {
+  return a.chainId === b.chainId &&
+    a.head.version === b.head.version && a.head.timestampUsec === b.head.timestampUsec &&
+    a.head.epoch === b.head.epoch && a.head.blockHeight === b.head.blockHeight &&
+    a.oldest.version === b.oldest.version && a.oldest.blockHeight === b.oldest.blockHeight
+}
+
+/** The header lines of a position under one family of names, flat, in the order in which nodes send them. */
+export function positionLines (position: Position, family: string): string[] {
+  const { chainId, head, oldest } = position
+  return [
+    `${family}chain-id`, String(chainId),
+    `${family}ledger-version`, String(head.version),
+    `${family}ledger-oldest-version`, String(oldest.version),
+    `${family}ledger-timestampusec`, String(head.timestampUsec),
+    ...(head.epoch === undefined ? [] : [`${family}epoch`, String(head.epoch)]),
+    `${family}block-height`, String(head.blockHeight),
+    `${family}oldest-block-height`, String(oldest.blockHeight)
+  ]
+}
+
+function readFamily (headers: Headers, family: string): Position | undefined {
+  const chainId = readNumber(headers[`${family}chain-id`])
+  const version = readNumber(headers[`${family}ledger-version`])
+  const oldestVersion = readNumber(headers[`${family}ledger-oldest-version`])
+  const timestampUsec = readNumber(headers[`${family}ledger-timestampusec`])
+  const blockHeight = readNumber(headers[`${family}block-height`])
+  const oldestHeight = readNumber(headers[`${family}oldest-block-height`])
+  if (chainId === undefined || version === undefined || oldestVersion === undefined || timestampUsec === undefined ||
+    blockHeight === undefined || oldestHeight === undefined) return undefined
+  if (chainId > 255n || oldestVersion > version || oldestHeight > blockHeight) return undefined
+  const epoch = readNumber(headers[`${family}epoch`])
+  return {
+    chainId: Number(chainId),
+    head: { version, timestampUsec, epoch, blockHeight },
+    oldest: { version: oldestVersion, blockHeight: oldestHeight }
+  }
+}
+
+function readNumber (text: string | string[] | undefined): bigint | undefined {
+  if (typeof text !== 'string' || !/^[0-9]{1,20}$/.test(text)) return undefined
+  const value = BigInt(text)
+  return value < 2n ** 64n ? value : undefined
+}
