@@ -1,0 +1,73 @@
+import { type Tracker } from '../ledger/tracker.js'
+import { mediaTypes } from '../reads/accept.js'
+import { type LedgerNode } from './node.js'
+
+/** How often the head is asked for, and who is told when it is not answered. */
+export interface HeadPollOptions {
+  readonly pollMs: number
+  readonly now: () => number
+  readonly onState: (state: PollState) => void
+}
+
+/** What a poll found, told when it changes. */
+export type PollState = 'answered' | 'unanswered' | 'other_chain' | 'reset'
+
+// The release is learned at least so often, whatever the traffic (law 8).
+const releaseEveryMs = 15_000
+
+/** Keeps the position fresh in silence, and learns the node's release: traffic itself is the better source while there is any. */
+export class HeadPoll {
+  readonly #node: LedgerNode
+  readonly #tracker: Tracker
+  readonly #options: HeadPollOptions
+  #timer: NodeJS.Timeout | undefined
+  #polledAt = -Infinity
+  #underWay: Promise<void> | undefined
+
+  constructor (node: LedgerNode, tracker: Tracker, options: HeadPollOptions) {
+    this.#node = node
+    this.#tracker = tracker
+    this.#options = options
+  }
+
+  /** Polls at once, then whenever it is due. */
+  async start (): Promise<void> {
+    await this.poll()
+    this.#timer = setInterval(() => { if (this.#isDue()) this.poll().catch(() => {}) }, this.#options.pollMs).unref()
+  }
+
+  stop (): void {
+    clearInterval(this.#timer)
+  }
+
+  /** Asks for the head now; callers at the same time share one question. Never rejects. */
+  async poll (): Promise<void> {
+    this.#underWay ??= this.#ask().finally(() => { this.#underWay = undefined })
+    await this.#underWay
+  }
+
+  #isDue (): boolean {
+    return this.#tracker.ageMs >= this.#options.pollMs || this.#options.now() - this.#polledAt >= releaseEveryMs
+  }
+
+  async #ask (): Promise<void> {
+    this.#polledAt = this.#options.now()
+    try {
+      const answer = await this.#node.ask({ endpoint: 'other', method: 'GET', target: '/v1', accept: mediaTypes.json })
+      if (answer.status !== 200 || answer.stamped === undefined) return this.#options.onState('unanswered')
+      const learned = this.#tracker.learn(answer.stamped.position, answer.stamped.family)
+      if (learned === 'other_chain') return this.#options.onState('other_chain')
+      const release = releaseIn(answer.body)
+      if (release !== undefined) this.#node.runs(release)
+      this.#options.onState(learned === 'reset' ? 'reset' : 'answered')
+    } catch {
+      // Counted by the node itself; the next poll asks again.
+      this.#options.onState('unanswered')
+    }
+  }
+}
+
+/** The release that the index names as its `git_hash`; a body that is no index names none. */
+function releaseIn (body: Buffer): string | undefined {
+  return /"git_hash"\s*:\s*"([0-9A-Za-z]+)"/.exec(body.toString())?.[1]
+}

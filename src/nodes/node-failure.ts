@@ -1,0 +1,46 @@
+import { errors } from 'undici'
+
+/** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
+export const failureReasons = ['timeout', 'refused', 'cut_short', 'too_large', 'garbage', 'unreachable'] as const
+
+/** One reason of the closed list. */
+export type FailureReason = typeof failureReasons[number]
+
+/** A node gave no whole answer. */
+export class NodeFailure extends Error {
+  readonly reason: FailureReason
+
+  constructor (node: string, reason: FailureReason, cause: unknown) {
+    super(`${node}: ${reason}`, { cause })
+    this.reason = reason
+  }
+
+  /** Names what went wrong beneath. */
+  static of (node: string, error: unknown): NodeFailure {
+    return new NodeFailure(node, reasonOf(error), error)
+  }
+}
+
+/** Whether a connection that had carried answers before died under the request. */
+export function isDeadConnection (error: unknown): boolean {
+  return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0
+}
+
+function reasonOf (error: unknown): FailureReason {
+  if (error instanceof errors.HTTPParserError) return 'garbage'
+  if (error instanceof errors.ResponseExceededMaxSizeError) return 'too_large'
+  if (error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
+    error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError') return 'timeout'
+  if (error instanceof errors.SocketError || error instanceof errors.ResponseContentLengthMismatchError) return 'cut_short'
+  const code = codeOf(error)
+  if (code === 'ECONNREFUSED') return 'refused'
+  return code === 'ECONNRESET' || code === 'EPIPE' ? 'cut_short' : 'unreachable'
+}
+
+function nameOf (error: unknown): string | undefined {
+  return error instanceof Error ? error.name : undefined
+}
+
+function codeOf (error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}
