@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs'
+import { parse as parseYaml } from 'yaml'
+import { ConfigError, type Mistake, mistakesIn } from './mistakes.js'
+import { type Config, configSchema } from './schema.js'
+
+/** What the command line may set; strings as they were typed. */
+export interface Flags {
+  readonly config?: string | undefined
+  readonly upstream?: string[] | undefined
+  readonly listen?: string | undefined
+  readonly admin?: string | undefined
+  readonly redis?: string | undefined
+  readonly workers?: string | undefined
+  readonly 'log-level'?: string | undefined
+}
+
+/** The environment, passed in so that nothing else reads it. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** A configuration and what of it was given rather than left to its default. */
+export interface Loaded {
+  readonly config: Config
+  /** Dotted paths of every key that a file, the environment or a flag set. */
+  readonly given: readonly string[]
+}
+
+type Tree = Record<string, unknown>
+
+// Each override, from weak to strong, and the key that it sets.
+const overrides = [
+  { variable: 'VARVE_UPSTREAM', flag: 'upstream', path: ['upstreams'] },
+  { variable: 'VARVE_LISTEN', flag: 'listen', path: ['listen'] },
+  { variable: 'VARVE_ADMIN', flag: 'admin', path: ['admin', 'listen'] },
+  { variable: 'VARVE_REDIS', flag: 'redis', path: ['cache', 'redis', 'url'] },
+  { variable: 'VARVE_WORKERS', flag: 'workers', path: ['workers'] },
+  { variable: 'VARVE_LOG_LEVEL', flag: 'log-level', path: ['log', 'level'] }
+] as const
+
+/** Loads the effective configuration: flag over environment over file over default. Throws a ConfigError with every mistake. */
+export function loadConfig (environment: Environment, flags: Flags): Loaded {
+  const file = flags.config ?? (environment['VARVE_CONFIG'] || undefined)
+  const mistakes: Mistake[] = []
+  const texts = new Map<string, string>()
+  const tree = substitute(file === undefined ? {} : readTree(file), environment, [], texts, mistakes) as Tree
+  const sources = new Map<string, string>()
+  for (const { variable, flag, path } of overrides) {
+    const fromFlag = flags[flag]
+    const value = fromFlag ?? (environment[variable] || undefined)
+    if (value === undefined) continue
+    sources.set(path.join('.'), fromFlag === undefined ? variable : `--${flag}`)
+    setAt(tree, path, flag === 'upstream' ? urlsOf(value) : value)
+    if (typeof value === 'string') texts.set(path.join('.'), value)
+  }
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  return { config: validate(tree, texts, sources), given: pathsOf(tree) }
+}
+
+function readTree (file: string): Tree {
+  let tree: unknown
+  try {
+    tree = parseYaml(readFileSync(file, 'utf8'))
+  } catch (error) {
+    throw new ConfigError([{ path: file, message: (error as Error).message.trim() }])
+  }
+  if (tree === null) return {}
+  if (typeof tree !== 'object' || Array.isArray(tree)) throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
+  return tree as Tree
+}
+
+/** Puts the environment's values in place of `${NAME}`, remembering where, since they come as text whatever they mean. */
+function substitute (value: unknown, environment: Environment, path: string[], texts: Map<string, string>, mistakes: Mistake[]): unknown {
+  if (Array.isArray(value)) return value.map((item, at) => substitute(item, environment, [...path, String(at)], texts, mistakes))
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([key, item]) =>
+      [key, substitute(item, environment, [...path, key], texts, mistakes)]))
+  }
+  if (typeof value !== 'string' || !value.includes('${')) return value
+  const text = value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
+    const found = environment[name]
+    if (found === undefined) mistakes.push({ path: path.join('.'), message: `the environment variable ${name} is not set` })
+    return found ?? ''
+  })
+  texts.set(path.join('.'), text)
+  return text
+}
+
+/** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
+function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, string>): Config {
+  const first = configSchema.safeParse(tree)
+  if (first.success) return first.data
+  for (const issue of first.error.issues) {
+    const text = texts.get(issue.path.join('.'))
+    if (issue.code !== 'invalid_type' || text === undefined || issue.expected === 'string') continue
+    setAt(tree, issue.path.map(String), parseYaml(text))
+  }
+  const second = configSchema.safeParse(tree)
+  if (second.success) return second.data
+  throw new ConfigError(mistakesIn(second.error, tree, sources))
+}
+
+function urlsOf (value: string | readonly string[]): { url: string }[] {
+  const urls = typeof value === 'string' ? value.split(',') : value
+  return urls.map(url => ({ url: url.trim() }))
+}
+
+function setAt (tree: Tree, path: readonly string[], value: unknown): void {
+  const [key = '', ...rest] = path
+  if (rest.length === 0) {
+    tree[key] = value
+    return
+  }
+  const next = tree[key]
+  if (typeof next !== 'object' || next === null) tree[key] = {}
+  setAt(tree[key] as Tree, rest, value)
+}
+
+function pathsOf (value: unknown, path: string[] = []): string[] {
+  if (typeof value !== 'object' || value === null) return [path.join('.')]
+  return Object.entries(value).flatMap(([key, item]) => pathsOf(item, [...path, key]))
+}

@@ -1,0 +1,14 @@
+// Keys of the contract whose part is not built yet; a row goes when its part comes.
+const notYet = [
+  'admin.token', 'workers', 'trustProxy', 'mode', 'hedge', 'waitForVersion', 'cache.redis',
+  'latest.stateMs', 'latest.infoMs', 'latest.gasMs', 'pruned', 'pages', 'audit', 'limits.client', 'clients', 'passThrough', 'cors'
+]
+
+/** Of the keys that were given, those that have no effect yet. */
+export function withoutEffect (given: readonly string[]): string[] {
+  return given.filter(path => {
+    const [top, at] = path.split('.')
+    if (top === 'upstreams') return Number(at) > 0 || path.endsWith('.requestsPerSecond')
+    return notYet.some(key => path === key || path.startsWith(`${key}.`))
+  })
+}

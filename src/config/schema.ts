@@ -1,0 +1,115 @@
+import { z } from 'zod'
+
+const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -')
+const milliseconds = z.int().min(0).max(3_600_000)
+const positive = z.int().min(1).max(1_000_000_000)
+const optionalFile = z.string().min(1).nullable().default(null)
+
+const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
+const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query or fragment, such as http://127.0.0.1:8081')
+const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text), 'expected a URL such as redis://127.0.0.1:6379')
+// Node would throw on anything else when the first request is sent, long after the start.
+const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
+const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
+
+const upstream = z.strictObject({
+  name: name.optional(),
+  url: nodeUrl,
+  headers: z.record(headerName, headerValue).default({}),
+  timeoutMs: z.int().min(1).max(600_000).default(5000),
+  maxConcurrent: z.int().min(1).max(65_535).default(256),
+  requestsPerSecond: positive.nullable().default(null),
+  caFile: optionalFile,
+  ignoreCacheControl: z.boolean().default(false)
+})
+
+/** The whole configuration of the contract, each key with its default; unknown keys are refused. */
+export const configSchema = z.strictObject({
+  listen: address.default('127.0.0.1:8080'),
+  tls: z.strictObject({ certFile: optionalFile, keyFile: optionalFile }).prefault({})
+    .refine(tls => (tls.certFile === null) === (tls.keyFile === null), 'expected both certFile and keyFile, or neither'),
+  admin: z.strictObject({
+    listen: address.default('127.0.0.1:9464'),
+    token: z.string().min(1).nullable().default(null)
+  }).prefault({}),
+  workers: z.int().min(1).max(256).default(1),
+  log: z.strictObject({
+    level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+    access: z.boolean().default(false)
+  }).prefault({}),
+  trustProxy: z.array(z.string().min(1)).default([]),
+  chainId: z.int().min(0).max(255).nullable().default(null),
+  mode: z.enum(['serve', 'observe']).default('serve'),
+  upstreams: z.array(upstream).default([]),
+  head: z.strictObject({ pollMs: z.int().min(10).max(600_000).default(1000) }).prefault({}),
+  headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
+  hedge: z.strictObject({
+    share: z.number().min(0).max(1).default(0.05),
+    burst: z.int().min(0).default(10),
+    afterMs: milliseconds.default(500)
+  }).prefault({}),
+  waitForVersion: z.strictObject({ ms: milliseconds.default(0), blocks: z.int().min(0).default(2) }).prefault({}),
+  cache: z.strictObject({
+    memory: z.strictObject({ maxMb: z.int().min(1).max(1_048_576).default(256) }).prefault({}),
+    redis: z.strictObject({
+      url: redisUrl.nullable().default(null),
+      cluster: z.array(address).default([]),
+      sentinel: z.strictObject({ name: name.nullable().default(null), hosts: z.array(address).default([]) }).prefault({}),
+      keyPrefix: name.default('varve'),
+      timeoutMs: z.int().min(1).max(60_000).default(50),
+      ttlSeconds: positive.default(2_592_000)
+    }).prefault({}),
+    maxEntryMb: z.int().min(1).max(1024).default(8)
+  }).prefault({}),
+  latest: z.strictObject({
+    stateMs: milliseconds.default(0),
+    infoMs: milliseconds.default(1000),
+    gasMs: milliseconds.default(500),
+    promote: z.boolean().default(true)
+  }).prefault({}),
+  pruned: z.strictObject({ serveCached: z.boolean().default(true), answerLocally: z.boolean().default(true) }).prefault({}),
+  pages: z.strictObject({ eventsDefault: z.int().min(1).max(65_535).default(25), eventsTtlSeconds: positive.default(3600) }).prefault({}),
+  audit: z.strictObject({ share: z.number().min(0).max(1).default(0.001) }).prefault({}),
+  limits: z.strictObject({
+    bodyKb: z.int().min(1).max(8192).default(1024),
+    headerKb: z.int().min(1).max(1024).default(16),
+    client: z.strictObject({
+      requestsPerSecond: positive.nullable().default(null),
+      burst: positive.nullable().default(null),
+      exemptHits: z.boolean().default(true)
+    }).prefault({})
+  }).prefault({}),
+  clients: z.strictObject({
+    required: z.boolean().default(false),
+    keys: z.array(z.strictObject({ name, key: z.string().min(1), requestsPerSecond: positive.nullable().default(null) })).default([])
+  }).prefault({}),
+  passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
+  cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(z.string().min(1))], 'expected "*" or a list of origins').default('*') }).prefault({}),
+  downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
+}).superRefine((config, context) => {
+  const names = config.upstreams.map((node, at) => node.name ?? `node-${at + 1}`)
+  names.forEach((nodeName, at) => {
+    if (names.indexOf(nodeName) !== at) {
+      context.addIssue({ code: 'custom', path: ['upstreams', at, 'name'], message: `expected a name of its own, but ${nodeName} is taken` })
+    }
+  })
+})
+
+/** A whole, valid configuration. */
+export type Config = z.output<typeof configSchema>
+
+/** Splits HOST:PORT; an IPv6 host stands in brackets. */
+export function hostAndPort (text: string): { host: string, port: number } {
+  const at = text.lastIndexOf(':')
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
+}
+
+function isAddress (text: string): boolean {
+  return /^(?:\[[0-9a-fA-F:.]+\]|[^:\s/]+):[0-9]{1,5}$/.test(text) && hostAndPort(text).port <= 65_535
+}
+
+function isNodeUrl (text: string): boolean {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false
+  const url = new URL(text)
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === ''
+}

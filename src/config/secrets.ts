@@ -1,0 +1,35 @@
+import { type Config } from './schema.js'
+
+const mask = '***'
+
+/** Whether a key holds what must never be shown: tokens, keys, the nodes' own headers, and URLs, which may carry either. */
+export function isSecret (path: readonly string[]): boolean {
+  const [top, second, third] = path
+  if (top === 'upstreams') return third === 'headers' || third === 'url'
+  if (top === 'admin') return second === 'token'
+  if (top === 'clients') return path.at(-1) === 'key'
+  return top === 'cache' && second === 'redis' && third === 'url'
+}
+
+/** The effective settings as they may be shown to anybody. */
+export function maskSecrets (config: Config): Config {
+  return {
+    ...config,
+    admin: { ...config.admin, token: config.admin.token === null ? null : mask },
+    upstreams: config.upstreams.map(node => ({
+      ...node,
+      url: maskUrl(node.url),
+      headers: Object.fromEntries(Object.keys(node.headers).map(name => [name, mask]))
+    })),
+    cache: { ...config.cache, redis: { ...config.cache.redis, url: config.cache.redis.url === null ? null : maskUrl(config.cache.redis.url) } },
+    clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) }
+  }
+}
+
+/** A URL without its credentials; a path is masked too, since hosted gateways put the key there. */
+export function maskUrl (text: string): string {
+  const url = new URL(text)
+  if (url.password !== '') url.password = mask
+  if (url.username !== '') url.username = mask
+  return url.origin === 'null' || url.pathname === '/' ? url.href : `${url.origin}/${mask}`
+}

@@ -1,0 +1,105 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { type Memory } from './cache/memory.js'
+import { type Tracker } from './ledger/tracker.js'
+import { type LedgerNode } from './nodes/node.js'
+import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
+import { endpointNames, type EndpointName } from './reads/endpoints.js'
+import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
+
+/** The endpoint label: a known read, or everything else. */
+export type EndpointLabel = EndpointName | 'other'
+
+const endpointLabels: readonly EndpointLabel[] = [...endpointNames, 'other']
+const seconds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
+
+/** What gauges read at the moment of a scrape. */
+export interface Observed {
+  readonly tracker: Tracker
+  readonly memory: Memory
+  readonly node: LedgerNode
+}
+
+/** Every metric that varve has, in one list; the names are the contract's. */
+export class Metrics {
+  readonly registry = new Registry()
+  readonly #at = { registers: [this.registry] }
+
+  readonly #requests = new Counter({ ...this.#at, name: 'varve_requests_total', help: 'Requests answered, by how.', labelNames: ['endpoint', 'outcome', 'status'] })
+  readonly #requestSeconds = new Histogram({ ...this.#at, name: 'varve_request_duration_seconds', help: 'Time from a request to its answer.', labelNames: ['endpoint', 'outcome'], buckets: seconds })
+  readonly #upstreamRequests = new Counter({ ...this.#at, name: 'varve_upstream_requests_total', help: 'Requests sent to a node, by its status or by how it failed.', labelNames: ['upstream', 'endpoint', 'status'] })
+  readonly #upstreamSeconds = new Histogram({ ...this.#at, name: 'varve_upstream_request_duration_seconds', help: 'Time a node took to answer.', labelNames: ['upstream'], buckets: seconds })
+  readonly #pruned = new Counter({ ...this.#at, name: 'varve_pruned_requests_total', help: 'Requests for history that the nodes have pruned, by who answered.', labelNames: ['endpoint', 'answer'] })
+  readonly #prunedDistance = new Histogram({ ...this.#at, name: 'varve_pruned_distance_versions', help: 'How far below the oldest version a request was.', labelNames: ['endpoint'], buckets: versions })
+  readonly #evictions = new Counter({ ...this.#at, name: 'varve_cache_evictions_total', help: 'Entries that made room for others.', labelNames: ['tier'] })
+  readonly #writes = new Counter({ ...this.#at, name: 'varve_cache_writes_total', help: 'Entries kept.', labelNames: ['tier'] })
+  readonly #notKept = new Counter({ ...this.#at, name: 'varve_not_kept_total', help: 'Answers that were not kept, by the reason.', labelNames: ['endpoint', 'reason'] })
+  readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Latest reads answered from behind a position already shown.' })
+  readonly #resets = new Counter({ ...this.#at, name: 'varve_chain_resets_total', help: 'Times that the chain turned out to be another one.' })
+
+  constructor () {
+    collectDefaultMetrics({ register: this.registry })
+    // A series that exists from the start, at 0, is one that an alert can be written on.
+    for (const endpoint of endpointLabels) {
+      for (const outcome of outcomeNames) this.#requestSeconds.zero({ endpoint, outcome })
+      for (const reason of notKeptReasons) this.#notKept.inc({ endpoint, reason }, 0)
+      for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
+      this.#prunedDistance.zero({ endpoint })
+    }
+    this.#evictions.inc({ tier: 'memory' }, 0)
+    this.#writes.inc({ tier: 'memory' }, 0)
+  }
+
+  /** Registers the gauges, which are read when they are scraped. */
+  observe ({ tracker, memory, node }: Observed): void {
+    this.#gauge('varve_ledger_version', 'The ledger version shown to clients.', () => Number(tracker.position?.head.version ?? NaN))
+    this.#gauge('varve_ledger_oldest_version', 'The oldest version that a node still has.', () => Number(tracker.position?.oldest.version ?? NaN))
+    this.#gauge('varve_ledger_block_height', 'The block height shown to clients.', () => Number(tracker.position?.head.blockHeight ?? NaN))
+    this.#gauge('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', () => Number(tracker.position?.oldest.blockHeight ?? NaN))
+    this.#gauge('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', () => tracker.ageMs / 1000)
+    this.#gauge('varve_upstream_up', 'Whether the node answered when it was last asked.', () => Number(node.up), { upstream: node.name })
+    this.#gauge('varve_upstream_lag_versions', 'How far the node is behind the position shown.', () => Number((tracker.position?.head.version ?? 0n) - (node.position?.head.version ?? 0n)), { upstream: node.name })
+    this.#gauge('varve_upstream_oldest_version', 'The oldest version that the node has.', () => Number(node.position?.oldest.version ?? NaN), { upstream: node.name })
+    this.#gauge('varve_cache_entries', 'Entries kept.', () => memory.entries, { tier: 'memory' })
+    this.#gauge('varve_cache_bytes', 'What the entries cost, keys and overhead included.', () => memory.bytes, { tier: 'memory' })
+  }
+
+  answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number): void {
+    this.#requests.inc({ endpoint, outcome, status })
+    this.#requestSeconds.observe({ endpoint, outcome }, tookSeconds)
+  }
+
+  asked (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
+    this.#upstreamRequests.inc({ upstream, endpoint, status })
+    this.#upstreamSeconds.observe({ upstream }, tookSeconds)
+  }
+
+  notKept (endpoint: EndpointName, reason: NotKeptReason): void {
+    this.#notKept.inc({ endpoint, reason })
+  }
+
+  pruned (endpoint: EndpointName, answer: 'cache' | 'upstream', distanceVersions: bigint | undefined): void {
+    this.#pruned.inc({ endpoint, answer })
+    if (distanceVersions !== undefined) this.#prunedDistance.observe({ endpoint }, Number(distanceVersions))
+  }
+
+  staleLatest (): void {
+    this.#staleLatest.inc()
+  }
+
+  reset (): void {
+    this.#resets.inc()
+  }
+
+  wrote (): void {
+    this.#writes.inc({ tier: 'memory' })
+  }
+
+  evicted (): void {
+    this.#evictions.inc({ tier: 'memory' })
+  }
+
+  #gauge (name: string, help: string, read: () => number, labels: Record<string, string> = {}): void {
+    const gauge: Gauge = new Gauge({ ...this.#at, name, help, labelNames: Object.keys(labels), collect: () => gauge.set(labels, read()) })
+  }
+}
