@@ -1,0 +1,24 @@
+import { type Config } from '../config/schema.js'
+import { maskUrl } from '../config/secrets.js'
+import { type Varve } from './serve.js'
+
+/** What a person sees first: where varve listens, what it reads from, and three lines to try. */
+export function bannerOf (varve: Pick<Varve, 'url' | 'adminUrl'>, config: Config): string {
+  const [node] = config.upstreams
+  const upstream = node === undefined ? 'the embedded sandbox node (made-up data; set --upstream URL for a real one)' : maskUrl(node.url)
+  const modules = `${varve.url}/v1/accounts`
+  return `
+  varve   history is immutable, so read it once
+
+  reads   ${varve.url}/v1
+  admin   ${varve.adminUrl}/metrics, /healthz, /readyz
+  node    ${upstream}
+  memory  ${config.cache.memory.maxMb} MB
+
+  a miss, a hit, and a hit by another spelling with the position moved on:
+    curl -si '${modules}/0x1/modules?ledger_version=2000&limit=1' | head -n 20
+    curl -si '${modules}/0x1/modules?ledger_version=2000&limit=1' | head -n 20
+    curl -si '${modules}/0000001/modules?limit=01&ledger_version=%2B2000' | head -n 20
+
+`
+}

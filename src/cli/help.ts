@@ -1,0 +1,57 @@
+const serveText = `varve serve: the caching read proxy (the default command)
+
+  varve serve [flags]
+
+  --config FILE          settings; config/varve.yaml lists every key   (VARVE_CONFIG)
+  --upstream URL         a full node; may be given more than once      (VARVE_UPSTREAM, comma-separated)
+  --listen HOST:PORT     public listener, default 127.0.0.1:8080       (VARVE_LISTEN)
+  --admin HOST:PORT      admin listener, default 127.0.0.1:9464        (VARVE_ADMIN)
+  --redis URL            shared store                                  (VARVE_REDIS)
+  --workers N            processes, default 1                          (VARVE_WORKERS)
+  --log-level LEVEL      fatal, error, warn, info, debug, trace, silent (VARVE_LOG_LEVEL)
+
+A flag is stronger than the environment, that than the file, that than the default.
+Port 0 takes a free one. With no upstream the embedded sandbox node is started.
+
+  varve --upstream http://127.0.0.1:8081
+  varve serve --config config/varve.yaml --listen 0.0.0.0:8080
+`
+
+const sandboxText = `varve sandbox: the embedded node alone, on made-up but consistent chain data
+
+  varve sandbox [flags]
+
+  --listen HOST:PORT     default 127.0.0.1:8081
+  --seed N               equal seeds make equal ledgers, default 1
+  --blocks N             blocks at the start, default 1000
+  --block-ms N           a block every so many milliseconds, default 250; 0: only by hand
+  --chain-id N           default 4
+  --family PREFIX        of the position headers, default x-aptos-
+
+  varve sandbox --seed 7 --block-ms 0
+  curl -X POST 'http://127.0.0.1:8081/sandbox/grow?blocks=10'
+`
+
+const checkText = `varve check: validates a configuration
+
+  varve check [FILE]
+
+Exit 0 and the effective settings, secrets masked; or exit 2 and every mistake, each with its key and what was expected.
+Without a FILE: the environment and the defaults.
+
+  varve check config/varve.yaml
+`
+
+const varveText = `varve: the caching read proxy for ledger nodes
+
+  varve [serve]          the proxy
+  varve sandbox          the embedded node alone
+  varve check [FILE]     validates a configuration
+
+  varve COMMAND --help   the flags of one
+`
+
+/** The help of a command. */
+export function helpOf (command: 'varve' | 'serve' | 'sandbox' | 'check'): string {
+  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText }[command]
+}

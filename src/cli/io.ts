@@ -1,0 +1,19 @@
+import { type Environment } from '../config/load.js'
+
+/** What a command may touch of the process, passed in so that a test can stand in for it. */
+export interface Io {
+  readonly environment: Environment
+  readonly out: (text: string) => void
+  readonly err: (text: string) => void
+  readonly isTerminal: boolean
+  readonly onSignal: (signal: 'SIGINT' | 'SIGTERM', listener: () => void) => void
+}
+
+/** The exit codes of every command. */
+export const exitCodes = { ok: 0, failed: 1, misused: 2 } as const
+
+/** One of them. */
+export type ExitCode = typeof exitCodes[keyof typeof exitCodes]
+
+/** A command line that varve does not wholly understand. */
+export class UsageError extends Error {}

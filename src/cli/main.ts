@@ -1,0 +1,75 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { type Flags } from '../config/load.js'
+import { ConfigError } from '../config/mistakes.js'
+import { check } from './check.js'
+import { helpOf } from './help.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { runSandbox } from './sandbox.js'
+import { serve } from './serve.js'
+
+const text = { type: 'string' } as const
+const help = { help: { type: 'boolean', short: 'h' } } as const
+const serveFlags = {
+  config: text, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
+} as const
+const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text, 'chain-id': text, family: text } as const
+
+/** Turns a command line into one command and its exit code. */
+export async function main (argv: readonly string[], io: Io): Promise<ExitCode> {
+  const [first = 'serve', ...rest] = argv
+  const [command, args] = first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
+  try {
+    return await run(command, args, io)
+  } catch (error) {
+    return explain(error, command, io)
+  }
+}
+
+async function run (command: string, args: readonly string[], io: Io): Promise<ExitCode> {
+  switch (command) {
+    case 'serve': {
+      const values = parse(args, serveFlags)
+      return values['help'] === true ? showHelp('serve', io) : await serve(values as Flags, io)
+    }
+    case 'sandbox': {
+      const values = parse(args, sandboxFlags)
+      return values['help'] === true ? showHelp('sandbox', io) : await runSandbox(values as Record<string, string | undefined>, io)
+    }
+    case 'check': {
+      const [file, ...others] = args.filter(arg => !arg.startsWith('-'))
+      if (others.length > 0) throw new UsageError(`check takes one file, not ${others.length + 1}`)
+      const values = parse(args.filter(arg => arg.startsWith('-')), {})
+      return values['help'] === true ? showHelp('check', io) : check(file, io)
+    }
+    case 'help': return showHelp('varve', io)
+    default: throw new UsageError(`unknown command ${command}`)
+  }
+}
+
+function parse (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): Record<string, unknown> {
+  try {
+    return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals: false }).values
+  } catch (error) {
+    // The library's sentence names the flag; what it says after the first full stop is advice for another situation.
+    throw new UsageError((error as Error).message.split('. ', 1).join(''))
+  }
+}
+
+function showHelp (command: 'varve' | 'serve' | 'sandbox' | 'check', io: Io): ExitCode {
+  io.out(helpOf(command))
+  return exitCodes.ok
+}
+
+function explain (error: unknown, command: string, io: Io): ExitCode {
+  if (error instanceof ConfigError) {
+    io.err(`varve: the configuration has ${error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`}:\n`)
+    for (const { path, message } of error.mistakes) io.err(`  ${path}: ${message}\n`)
+    return exitCodes.misused
+  }
+  if (error instanceof UsageError) {
+    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check'].includes(command) ? `${command} ` : ''}--help\n`)
+    return exitCodes.misused
+  }
+  io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)
+  return exitCodes.failed
+}

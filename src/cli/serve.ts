@@ -1,0 +1,125 @@
+import { type FastifyInstance } from 'fastify'
+import { pino, type Logger } from 'pino'
+import { Memory } from '../cache/memory.js'
+import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
+import { type Flags, type Loaded, loadConfig } from '../config/load.js'
+import { withoutEffect } from '../config/not-yet.js'
+import { type Config, hostAndPort } from '../config/schema.js'
+import { Tracker } from '../ledger/tracker.js'
+import { Metrics } from '../metrics.js'
+import { HeadPoll, type PollState } from '../nodes/head-poll.js'
+import { LedgerNode } from '../nodes/node.js'
+import { type Parts } from '../proxy/parts.js'
+import { Stamper } from '../proxy/stamp.js'
+import { startSandbox } from '../sandbox/sandbox.js'
+import { adminApp } from '../server/admin-app.js'
+import { Drain } from '../server/drain.js'
+import { publicApp } from '../server/public-app.js'
+import { bannerOf } from './banner.js'
+import { type ExitCode, exitCodes, type Io } from './io.js'
+import { stopGracefully } from './stop.js'
+
+/** A running varve. */
+export interface Varve {
+  readonly url: string
+  readonly adminUrl: string
+  stop (): Promise<void>
+}
+
+const mega = 1024 * 1024
+
+/** Serves until it is told to stop. */
+export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
+  const loaded = loadConfig(io.environment, flags)
+  const log = pino({ level: loaded.config.log.level }, { write: io.out })
+  const told = new Promise<string>(resolve => {
+    io.onSignal('SIGINT', () => { resolve('SIGINT') })
+    io.onSignal('SIGTERM', () => { resolve('SIGTERM') })
+  })
+  const varve = await startVarve(loaded, log)
+  if (io.isTerminal || loaded.config.upstreams.length === 0) io.out(bannerOf(varve, loaded.config))
+  log.info({ signal: await told }, 'stopping')
+  await varve.stop()
+  log.info('stopped')
+  return exitCodes.ok
+}
+
+/** Builds every part and starts the two listeners: the only place where parts meet. */
+export async function startVarve ({ config, given }: Loaded, log: Logger): Promise<Varve> {
+  for (const path of withoutEffect(given)) log.warn({ key: path }, 'this key has no effect yet')
+  const sandbox = config.upstreams.length === 0 ? await startSandbox() : undefined
+  if (sandbox !== undefined) log.warn({ url: sandbox.url }, 'no upstream is configured: serving the embedded sandbox node, whose chain is made up')
+
+  const metrics = new Metrics()
+  const tracker = new Tracker(config.chainId ?? undefined, () => performance.now())
+  const memory = new Memory(config.cache.memory.maxMb * mega, metrics)
+  const node = nodeOf(config, sandbox?.url, metrics)
+  const poll = new HeadPoll(node, tracker, { pollMs: config.head.pollMs, now: () => performance.now(), onState: logChanges(node.name, metrics, log) })
+  const parts: Parts = {
+    tracker,
+    memory,
+    flights: new SingleFlight(),
+    latestFlights: new GatheringFlight(),
+    nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.release } },
+    tally: metrics,
+    settings: {
+      maxEntryBytes: config.cache.maxEntryMb * mega,
+      ignoreCacheControl: config.upstreams[0]?.ignoreCacheControl ?? false,
+      promoteLatest: config.latest.promote,
+      emit: config.headers.emit
+    }
+  }
+  metrics.observe({ tracker, memory, node })
+  const drain = new Drain()
+  const stamper = new Stamper(parts, config.downstream.cacheControl)
+  const app = publicApp({ config, parts, stamper, metrics, log, drain })
+  const admin = adminApp({ metrics, tracker, node, drain, log })
+  const close = async (): Promise<void> => {
+    poll.stop()
+    await Promise.all([admin.close(), node.close(), sandbox?.close()])
+  }
+  try {
+    const url = await listen(app, config.listen, 'listen')
+    const adminUrl = await listen(admin, config.admin.listen, 'admin.listen')
+    await poll.start()
+    return { url, adminUrl, stop: async () => { await stopGracefully(app, drain, close) } }
+  } catch (error) {
+    await app.close()
+    await close()
+    throw error
+  }
+}
+
+function nodeOf (config: Config, sandboxUrl: string | undefined, metrics: Metrics): LedgerNode {
+  const [first] = config.upstreams
+  const { name, url, headers, timeoutMs, maxConcurrent, caFile } = first ?? {
+    name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, caFile: null
+  }
+  // A whole answer is gathered before it is judged, so there must be an end to it; larger ones will stream.
+  const maxAnswerBytes = 8 * config.cache.maxEntryMb * mega
+  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, maxAnswerBytes }, metrics)
+}
+
+async function listen (app: FastifyInstance, address: string, key: string): Promise<string> {
+  try {
+    return await app.listen({ ...hostAndPort(address), listenTextResolver: url => `${key} ${url}` })
+  } catch (error) {
+    throw new Error(`cannot listen on ${address} (${key}): ${(error as Error).message}`)
+  }
+}
+
+/** One line per change, not one per poll. */
+function logChanges (name: string, metrics: Metrics, log: Logger): (state: PollState) => void {
+  let last: PollState | undefined
+  return state => {
+    if (state === 'reset') metrics.reset()
+    if (state === last) return
+    last = state
+    switch (state) {
+      case 'answered': return log.info({ node: name }, 'the node answers')
+      case 'unanswered': return log.warn({ node: name }, 'the node does not answer, or without a position')
+      case 'other_chain': return log.error({ node: name }, 'the node serves another chain')
+      case 'reset': return log.warn({ node: name }, 'the chain was reset: a new generation of keys begins')
+    }
+  }
+}

@@ -1,0 +1,45 @@
+import { fastify, type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import { type Logger } from 'pino'
+import { type Tracker } from '../ledger/tracker.js'
+import { type Metrics } from '../metrics.js'
+import { type LedgerNode } from '../nodes/node.js'
+import { Refusal } from '../reads/refusal.js'
+import { type Drain } from './drain.js'
+
+/** What the admin listener shows. */
+export interface AdminParts {
+  readonly metrics: Metrics
+  readonly tracker: Tracker
+  readonly node: LedgerNode
+  readonly drain: Drain
+  readonly log: Logger
+}
+
+/** The admin listener, apart from the public one so that the two can be reached by different people. */
+export function adminApp ({ metrics, tracker, node, drain, log }: AdminParts): FastifyInstance {
+  const options: FastifyServerOptions = { loggerInstance: log, disableRequestLogging: true, forceCloseConnections: true }
+  const app = fastify(options)
+  app.get('/metrics', async (_request, reply) => {
+    return await reply.type(metrics.registry.contentType).send(await metrics.registry.metrics())
+  })
+  app.get('/healthz', async () => ({ status: 'alive' }))
+  app.get('/readyz', async (_request, reply) => {
+    const degraded = [
+      ...(drain.isDraining ? ['stopping'] : []),
+      ...(tracker.position === undefined ? ['no node has been reached yet'] : []),
+      ...(node.up ? [] : [`${node.name} does not answer`])
+    ]
+    // History is served with every node gone, so a node that is down is a degradation and no reason to send clients away.
+    const ready = !drain.isDraining && tracker.position !== undefined
+    return await reply.code(ready ? 200 : 503).send({ ready, degraded })
+  })
+  app.post('/purge', async (_request, reply) => {
+    const refusal = new Refusal(403, 'api_disabled', 'purging is not available: no admin token is configured')
+    return await reply.code(refusal.status).type('application/json').send(refusal.body)
+  })
+  app.setNotFoundHandler(async (_request, reply) => {
+    const refusal = new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz and /readyz')
+    return await reply.code(refusal.status).type('application/json').send(refusal.body)
+  })
+  return app
+}

@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs'
+import { type Server } from 'node:http'
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
+import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
+import { type Metrics } from '../metrics.js'
+import { type Parts } from '../proxy/parts.js'
+import { type Stamper } from '../proxy/stamp.js'
+import { type Refusal } from '../reads/refusal.js'
+import { answerClientErrors } from './client-errors.js'
+import { Drain } from './drain.js'
+import { readRoutes, replyWith } from './read-routes.js'
+import { refusalOf } from './refusal-of.js'
+
+/** What the public listener is made of. */
+export interface PublicParts {
+  readonly config: Pick<Config, 'limits' | 'log' | 'tls'>
+  readonly parts: Parts
+  readonly stamper: Stamper
+  readonly metrics: Metrics
+  readonly log: Logger
+  readonly drain: Drain
+}
+
+// A client that sends its head or body a byte at a time is cut off in seconds, not never.
+const headersTimeoutMs = 5000
+const requestTimeoutMs = 8000
+const checkEveryMs = 1000
+
+/** The public listener, not yet listening. */
+export function publicApp (context: PublicParts): FastifyInstance {
+  const { limits, tls } = context.config
+  const options: FastifyHttpOptions<Server> = {
+    loggerInstance: context.log,
+    disableRequestLogging: true,
+    bodyLimit: limits.bodyKb * 1024,
+    requestTimeout: requestTimeoutMs,
+    // A stop answers what still arrives on kept connections and closes them with that answer.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    exposeHeadRoutes: false,
+    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
+    clientErrorHandler: answerClientErrors,
+    frameworkErrors: (error, request, reply) => { refuse(context, request as FastifyRequest, reply as FastifyReply, refusalOf(error)) }
+  }
+  const secure = tls.certFile === null || tls.keyFile === null ? {} : { https: { cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) } }
+  const app = fastify({ ...options, ...secure })
+  app.setErrorHandler((error, request, reply) => { refuse(context, request, reply, refusalOf(error)) })
+  // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })
+  readRoutes(app, context)
+  return app
+}
+
+function refuse (context: PublicParts, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
+  replyWith(context, request, reply, 'other', 'refused', context.stamper.refuse(refusal, false))
+}

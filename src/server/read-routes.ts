@@ -1,0 +1,62 @@
+import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { type EndpointLabel } from '../metrics.js'
+import { answerRead } from '../proxy/answer-read.js'
+import { type OutcomeName } from '../proxy/outcomes.js'
+import { type Reply } from '../proxy/stamp.js'
+import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
+import { Refusal } from '../reads/refusal.js'
+import { type PublicParts } from './public-app.js'
+import { refusalOf } from './refusal-of.js'
+
+/** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do. */
+export function readRoutes (app: FastifyInstance, context: PublicParts): void {
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    let endpoint: EndpointLabel = 'other'
+    try {
+      const match = matchEndpoint(request.method, request.raw.url ?? '/')
+      if (match === undefined) throw new Refusal(404, 'web_framework_error', 'not found')
+      endpoint = match.endpoint.name
+      const { outcome, ready } = await answerMatch(context, match, request)
+      replyWith(context, request, reply, endpoint, outcome, ready)
+    } catch (error) {
+      const refusal = refusalOf(error)
+      if (refusal.status === 500) request.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
+      replyWith(context, request, reply, endpoint, 'refused', context.stamper.refuse(refusal, endpoint !== 'other'))
+    }
+  }
+  app.all('*', answer)
+  app.setNotFoundHandler(answer)
+}
+
+async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest): Promise<{ outcome: OutcomeName, ready: Reply }> {
+  const { headers } = request
+  // A body that must be unpacked before it can be keyed could be unpacked to anything: refused on purpose.
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new Refusal(415, 'web_framework_error', 'a compressed request body is not supported')
+  }
+  const read = readRequest(match, {
+    method: request.method,
+    target: request.raw.url ?? '/',
+    accept: headers.accept,
+    contentType: headers['content-type'],
+    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+  })
+  const outcome = await answerRead(context.parts, read)
+  return { outcome: outcome.name, ready: context.stamper.reply(read, outcome, headers['if-none-match']) }
+}
+
+/** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
+export function replyWith (
+  context: PublicParts, request: FastifyRequest, reply: FastifyReply, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply
+): void {
+  reply.hijack()
+  const { raw } = reply
+  const tookMs = reply.elapsedTime
+  const lines = context.drain.isDraining ? [...ready.lines, 'connection', 'close'] : ready.lines
+  raw.writeHead(ready.status, lines)
+  raw.end(request.method === 'HEAD' ? undefined : ready.body)
+  context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
+  if (context.config.log.access) {
+    request.log.info({ method: request.method, url: request.raw.url, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+  }
+}

@@ -1,0 +1,22 @@
+import { invalidInput, Refusal, type RefusalStatus } from '../reads/refusal.js'
+
+/** Every error becomes the one error type, so that clients only ever see the node's shape. */
+export function refusalOf (error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  switch (codeOf(error)) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE': return framework(413, 'the request body is too large')
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE': return framework(415, 'the content type is not supported')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH': return framework(400, 'the body is not as long as its content length')
+    case 'FST_ERR_BAD_URL': return invalidInput('the request target is not a valid path')
+    // What nobody foresaw says nothing of itself to a client; the log has it.
+    default: return new Refusal(500, 'internal_error', 'internal error')
+  }
+}
+
+function framework (status: RefusalStatus, message: string): Refusal {
+  return new Refusal(status, 'web_framework_error', message)
+}
+
+function codeOf (error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+}
