@@ -1,0 +1,63 @@
+import t from 'tap'
+import { costOf, makeEntry, type Entry } from '../../src/cache/entry.js'
+import { Memory } from '../../src/cache/memory.js'
+
+const readAt = { chainId: 4, head: { version: 1n, timestampUsec: 1n, epoch: 1n, blockHeight: 1n }, oldest: { version: 0n, blockHeight: 0n } }
+const entry = (body: string, change: { status?: 200 | 404, contentType?: string } = {}): Entry =>
+  makeEntry({ status: 200, contentType: 'application/json', body: Buffer.from(body), ownLines: ['x-aptos-cursor', '00'], readAt, release: 'aaaa', ...change })
+
+const tally = (): { wrote: () => void, evicted: () => void, writes: number, evictions: number } => {
+  const counts = { writes: 0, evictions: 0, wrote: () => { counts.writes++ }, evicted: () => { counts.evictions++ } }
+  return counts
+}
+
+t.test('an entry is prepared once: its lines hold type, length, tag and what belongs to the answer', async t => {
+  const made = entry('[1]')
+  t.same(made.lines, ['content-type', 'application/json', 'content-length', '3', 'etag', made.etag, 'x-aptos-cursor', '00'])
+  t.same(made.linesWithoutBody, ['etag', made.etag, 'x-aptos-cursor', '00'])
+  t.match(made.etag, /^"[A-Za-z0-9_-]{27}"$/)
+})
+
+t.test('equal bodies of one type have one tag, others have others', async t => {
+  t.equal(entry('[1]').etag, entry('[1]').etag)
+  t.not(entry('[1]').etag, entry('[2]').etag)
+  t.not(entry('[1]').etag, entry('[1]', { contentType: 'application/x-bcs' }).etag)
+})
+
+t.test('an entry owns its body, so that no larger buffer lives as long as it', async t => {
+  const slab = Buffer.alloc(10_000, 'x')
+  const made = makeEntry({ status: 200, contentType: 'application/json', body: slab.subarray(0, 10), ownLines: [], readAt, release: undefined })
+  t.equal(made.body.buffer.byteLength, 10)
+  slab.fill('y')
+  t.equal(made.body.toString(), 'xxxxxxxxxx')
+})
+
+t.test('the memory tier holds no more bytes than it was given, and lets go of the least recently used', async t => {
+  const counts = tally()
+  const one = costOf('0', entry('x'.repeat(1000)))
+  const memory = new Memory(3 * one, counts)
+  for (const key of ['0', '1', '2']) memory.set(key, entry('x'.repeat(1000)))
+  t.equal(memory.entries, 3)
+  memory.get('0')
+  memory.set('3', entry('x'.repeat(1000)))
+  t.equal(memory.get('1'), undefined)
+  t.ok(memory.get('0'))
+  t.ok(memory.bytes <= 3 * one)
+  t.same([counts.writes, counts.evictions], [4, 1])
+})
+
+t.test('keys and overhead count, so that many small entries are bounded too', async t => {
+  const memory = new Memory(100_000, tally())
+  for (let n = 0; n < 1000; n++) memory.set('k'.repeat(400) + String(n), entry(''))
+  t.ok(memory.entries < 100, String(memory.entries))
+})
+
+t.test('an entry dearer than the whole tier is not kept and takes nothing away', async t => {
+  const counts = tally()
+  const memory = new Memory(10_000, counts)
+  memory.set('small', entry('x'))
+  memory.set('large', entry('x'.repeat(20_000)))
+  t.equal(memory.get('large'), undefined)
+  t.ok(memory.get('small'))
+  t.same([counts.writes, counts.evictions], [1, 0])
+})

@@ -1,0 +1,88 @@
+import t from 'tap'
+import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
+
+interface Gate<T> { readonly fly: () => Promise<T>, readonly open: (value: T) => void, readonly fail: (error: Error) => void }
+
+function gate<T> (log: string[], name: string): Gate<T> {
+  let open: (value: T) => void = () => {}
+  let fail: (error: Error) => void = () => {}
+  const promise = new Promise<T>((resolve, reject) => { open = resolve; fail = reject })
+  return { fly: async () => { log.push(name); return await promise }, open, fail }
+}
+
+t.test('a burst of equal reads is one flight', async t => {
+  const flights = new SingleFlight<number>()
+  const log: string[] = []
+  const first = gate<number>(log, 'first')
+  const callers = Array.from({ length: 1000 }, async () => await flights.do('k', first.fly))
+  first.open(7)
+  const results = await Promise.all(callers)
+  t.same(log, ['first'])
+  t.equal(results.filter(({ joined }) => joined).length, 999)
+  t.ok(results.every(({ result }) => result === 7))
+  t.equal(flights.size, 0, 'and nothing is left of it')
+})
+
+t.test('different reads fly apart', async t => {
+  const flights = new SingleFlight<string>()
+  const results = await Promise.all(['a', 'b'].map(async key => await flights.do(key, async () => key)))
+  t.same(results, [{ result: 'a', joined: false }, { result: 'b', joined: false }])
+})
+
+t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once more, together', async t => {
+  const flights = new SingleFlight<string>()
+  const log: string[] = []
+  const first = gate<string>(log, 'first')
+  const second = gate<string>(log, 'second')
+  const leader = flights.do('k', first.fly)
+  const joiners = Array.from({ length: 10 }, async () => await flights.do('k', second.fly))
+  first.fail(new Error('the node died'))
+  await t.rejects(leader, { message: 'the node died' })
+  second.open('well')
+  const results = await Promise.all(joiners)
+  t.same(log, ['first', 'second'])
+  t.ok(results.every(({ result }) => result === 'well'))
+  t.equal(results.filter(({ joined }) => joined).length, 9)
+})
+
+t.test('when the second flight fails too, it is an answer: a sick node is not asked once for each caller', async t => {
+  const flights = new SingleFlight<string>()
+  let asked = 0
+  const results = await Promise.allSettled(Array.from({ length: 10 }, async () => await flights.do('k', async () => { asked++; throw new Error('dead') })))
+  t.ok(results.every(({ status }) => status === 'rejected'))
+  t.equal(asked, 2)
+})
+
+t.test('a latest read joins only a flight that has not left: one under way, one gathering behind it', async t => {
+  const flights = new GatheringFlight<string>()
+  const log: string[] = []
+  const first = gate<string>(log, 'first')
+  const second = gate<string>(log, 'second')
+  const third = gate<string>(log, 'third')
+  const early = flights.do('k', first.fly)
+  const gathered = Array.from({ length: 100 }, async () => await flights.do('k', second.fly))
+  t.same(log, ['first'], 'the second waits for the first to land')
+  t.equal(flights.size, 2)
+  first.open('one')
+  t.equal(await early, 'one')
+  await new Promise(resolve => { setImmediate(resolve) })
+  t.same(log, ['first', 'second'])
+  const late = flights.do('k', third.fly)
+  second.open('two')
+  t.same(new Set(await Promise.all(gathered)), new Set(['two']))
+  third.open('three')
+  t.equal(await late, 'three', 'who came after the second left gets a third')
+  await new Promise(resolve => { setImmediate(resolve) })
+  t.equal(flights.size, 0)
+})
+
+t.test('a latest read that fails takes no one behind it down', async t => {
+  const flights = new GatheringFlight<string>()
+  const log: string[] = []
+  const first = gate<string>(log, 'first')
+  const early = flights.do('k', first.fly)
+  const behind = flights.do('k', async () => 'well')
+  first.fail(new Error('dead'))
+  await t.rejects(early, { message: 'dead' })
+  t.equal(await behind, 'well')
+})

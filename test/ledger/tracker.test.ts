@@ -1,0 +1,93 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { type Position } from '../../src/ledger/position.js'
+import { Tracker } from '../../src/ledger/tracker.js'
+import { check, seeded } from '../support/properties.js'
+
+const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Position => ({
+  chainId,
+  head: { version: BigInt(version), timestampUsec: BigInt(time), epoch: 1n, blockHeight: BigInt(version) },
+  oldest: { version: BigInt(oldest), blockHeight: BigInt(oldest) }
+})
+
+t.test(`the position shown never goes back, in whatever order answers come (${seeded})`, async () => {
+  check(fc.property(fc.array(fc.nat(100), { minLength: 1 }), versions => {
+    const tracker = new Tracker(undefined, () => 0)
+    let shown = -1n
+    for (const version of versions) {
+      tracker.learn(at(version), 'x-aptos-')
+      const now = tracker.position?.head.version ?? -1n
+      if (now < shown) return false
+      shown = now
+    }
+    return shown === BigInt(Math.max(...versions)) && tracker.chain?.generation === 1
+  }))
+})
+
+t.test('each half of the position comes from one answer', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  const ahead = at(100, 1000, 50)
+  tracker.learn(ahead, 'x-aptos-')
+  t.equal(tracker.learn(at(90, 900, 10), 'x-aptos-'), 'behind')
+  t.equal(tracker.position, ahead)
+})
+
+t.test('at the same head the freshest word on the oldest version counts', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100, 1000, 50), 'x-aptos-')
+  tracker.learn(at(100, 1000, 60), 'x-aptos-')
+  t.equal(tracker.position?.oldest.version, 60n)
+})
+
+t.test('the first answer decides the chain, a configured chain id decides over any answer', async t => {
+  const first = new Tracker(undefined, () => 0)
+  t.equal(first.chain, undefined)
+  t.equal(first.learn(at(1, 10, 0, 7), 'x-aptos-'), 'ahead')
+  t.same(first.chain, { id: 7, generation: 1 })
+  t.equal(first.learn(at(2, 20, 0, 8), 'x-aptos-'), 'other_chain')
+  t.equal(first.position?.head.version, 1n, 'another chain is never shown')
+  const configured = new Tracker(8, () => 0)
+  t.same(configured.chain, { id: 8, generation: 1 })
+  t.equal(configured.learn(at(1, 10, 0, 7), 'x-aptos-'), 'other_chain')
+  t.equal(configured.position, undefined)
+})
+
+t.test('a lower version with a later time is another chain, and a new generation begins', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(1000, 10_000), 'x-aptos-')
+  t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
+  t.same(tracker.chain, { id: 4, generation: 2 })
+  t.equal(tracker.position?.head.version, 5n)
+  t.equal(tracker.learn(at(1001, 10_010), 'x-aptos-'), 'other_chain', 'a late word of the old chain is not believed')
+  t.equal(tracker.learn(at(6, 20_010), 'x-aptos-'), 'ahead')
+})
+
+t.test('the same version at another time is another chain too', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(10, 100), 'x-aptos-')
+  t.equal(tracker.learn(at(10, 99), 'x-aptos-'), 'other_chain')
+  t.equal(tracker.learn(at(10, 101), 'x-aptos-'), 'reset')
+})
+
+t.test('a mere fall is a lagging node, and blocks may share a time', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(10, 100), 'x-aptos-')
+  t.equal(tracker.learn(at(5, 50), 'x-aptos-'), 'behind')
+  t.equal(tracker.learn(at(9, 100), 'x-aptos-'), 'behind')
+  t.equal(tracker.learn(at(11, 100), 'x-aptos-'), 'ahead')
+  t.equal(tracker.chain?.generation, 1)
+})
+
+t.test('the age of the position is the time since an answer confirmed it', async t => {
+  let now = 0
+  const tracker = new Tracker(undefined, () => now)
+  t.equal(tracker.ageMs, Infinity)
+  tracker.learn(at(10), 'x-aptos-')
+  now = 500
+  t.equal(tracker.ageMs, 500)
+  tracker.learn(at(5), 'x-aptos-')
+  t.equal(tracker.ageMs, 500, 'an older answer confirms nothing')
+  tracker.learn(at(10), 'x-movement-')
+  t.equal(tracker.ageMs, 0)
+  t.equal(tracker.family, 'x-movement-')
+})

@@ -1,0 +1,80 @@
+import t, { type Test } from 'tap'
+import { Tracker } from '../../src/ledger/tracker.js'
+import { HeadPoll, type PollState } from '../../src/nodes/head-poll.js'
+import { LedgerNode } from '../../src/nodes/node.js'
+import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { type RequestListener } from 'node:http'
+
+async function polled (t: Test, index: RequestListener, now = { ms: 0 }): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, index)
+  const node = new LedgerNode({ name: 'n', url: stub.url, headers: {}, timeoutMs: 1000, maxConcurrent: 4, caFile: null, maxAnswerBytes: 1000 }, { asked: () => {} })
+  const tracker = new Tracker(undefined, () => now.ms)
+  const states: PollState[] = []
+  const poll = new HeadPoll(node, tracker, { pollMs: 10, now: () => now.ms, onState: state => states.push(state) })
+  t.teardown(async () => {
+    poll.stop()
+    await node.close()
+  })
+  return { poll, states, tracker, node, now }
+}
+
+t.test('a poll learns the position and the release', async t => {
+  const { poll, states, tracker, node } = await polled(t, answerIndex)
+  await poll.poll()
+  t.equal(tracker.position?.head.version, 1000n)
+  t.equal(node.release, 'aaaa')
+  t.same(states, ['answered'])
+})
+
+t.test('polls at the same time share one question', async t => {
+  let asked = 0
+  const { poll } = await polled(t, (request, response) => { asked++; answerIndex(request, response) })
+  await Promise.all([poll.poll(), poll.poll(), poll.poll()])
+  t.equal(asked, 1)
+  await poll.poll()
+  t.equal(asked, 2)
+})
+
+t.test('a node that does not answer, or without a position, is said to', async t => {
+  const mute = await polled(t, (_request, response) => { response.destroy() })
+  await mute.poll.poll()
+  const bare = await polled(t, (_request, response) => { response.writeHead(200).end('{}') })
+  await bare.poll.poll()
+  t.same([mute.states, bare.states], [['unanswered'], ['unanswered']])
+})
+
+t.test('another chain and a reset are told apart, and a body that is no index names no release', async t => {
+  let change = {}
+  const { poll, states, node } = await polled(t, (_request, response) => { response.writeHead(200, stamps(change)).end('not an index') })
+  await poll.poll()
+  t.equal(node.release, undefined)
+  change = { 'x-aptos-chain-id': '9' }
+  await poll.poll()
+  change = { 'x-aptos-ledger-version': '20', 'x-aptos-ledger-timestampusec': '2000000' }
+  await poll.poll()
+  t.same(states, ['answered', 'other_chain', 'reset'])
+})
+
+t.test('in silence the head is asked for, and while traffic keeps the position fresh it is not', async t => {
+  let asked = 0
+  let arrived: () => void = () => {}
+  const { poll, now } = await polled(t, (request, response) => { asked++; answerIndex(request, response); arrived() })
+  await poll.start()
+  await new Promise(resolve => { setTimeout(resolve, 50) })
+  t.equal(asked, 1, 'five intervals have passed by the timer, none by the position\'s age')
+  const again = new Promise<void>(resolve => { arrived = resolve })
+  now.ms = 10
+  await again
+  t.equal(asked, 2)
+})
+
+t.test('the release is learned every fifteen seconds, however fresh the position is', async t => {
+  let arrived: () => void = () => {}
+  const { poll, now, tracker } = await polled(t, (request, response) => { answerIndex(request, response); arrived() })
+  await poll.start()
+  const again = new Promise<void>(resolve => { arrived = resolve })
+  now.ms = 15_000
+  if (tracker.position !== undefined) tracker.learn(tracker.position, 'x-aptos-')
+  t.equal(tracker.ageMs, 0)
+  await again
+})
