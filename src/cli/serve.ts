@@ -17,13 +17,13 @@ import { Drain } from '../server/drain.js'
 import { publicApp } from '../server/public-app.js'
 import { bannerOf } from './banner.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
-import { stopGracefully } from './stop.js'
+import { type Patience, stopGracefully } from './stop.js'
 
 /** A running varve. */
 export interface Varve {
   readonly url: string
   readonly adminUrl: string
-  stop (): Promise<void>
+  stop (patience?: Patience): Promise<void>
 }
 
 const mega = 1024 * 1024
@@ -73,7 +73,7 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
   const drain = new Drain()
   const stamper = new Stamper(parts, config.downstream.cacheControl)
   const app = publicApp({ config, parts, stamper, metrics, log, drain })
-  const admin = adminApp({ metrics, tracker, node, drain, log })
+  const admin = adminApp({ metrics, tracker, node, drain })
   const close = async (): Promise<void> => {
     poll.stop()
     await Promise.all([admin.close(), node.close(), sandbox?.close()])
@@ -81,8 +81,9 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
   try {
     const url = await listen(app, config.listen, 'listen')
     const adminUrl = await listen(admin, config.admin.listen, 'admin.listen')
+    log.info({ url, adminUrl }, 'listening')
     await poll.start()
-    return { url, adminUrl, stop: async () => { await stopGracefully(app, drain, close) } }
+    return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, close, patience) } }
   } catch (error) {
     await app.close()
     await close()
@@ -102,7 +103,7 @@ function nodeOf (config: Config, sandboxUrl: string | undefined, metrics: Metric
 
 async function listen (app: FastifyInstance, address: string, key: string): Promise<string> {
   try {
-    return await app.listen({ ...hostAndPort(address), listenTextResolver: url => `${key} ${url}` })
+    return await app.listen(hostAndPort(address))
   } catch (error) {
     throw new Error(`cannot listen on ${address} (${key}): ${(error as Error).message}`)
   }

@@ -1,5 +1,4 @@
-import { fastify, type FastifyInstance, type FastifyServerOptions } from 'fastify'
-import { type Logger } from 'pino'
+import { fastify, type FastifyInstance } from 'fastify'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Metrics } from '../metrics.js'
 import { type LedgerNode } from '../nodes/node.js'
@@ -12,13 +11,11 @@ export interface AdminParts {
   readonly tracker: Tracker
   readonly node: LedgerNode
   readonly drain: Drain
-  readonly log: Logger
 }
 
 /** The admin listener, apart from the public one so that the two can be reached by different people. */
-export function adminApp ({ metrics, tracker, node, drain, log }: AdminParts): FastifyInstance {
-  const options: FastifyServerOptions = { loggerInstance: log, disableRequestLogging: true, forceCloseConnections: true }
-  const app = fastify(options)
+export function adminApp ({ metrics, tracker, node, drain }: AdminParts): FastifyInstance {
+  const app = fastify({ forceCloseConnections: true })
   app.get('/metrics', async (_request, reply) => {
     return await reply.type(metrics.registry.contentType).send(await metrics.registry.metrics())
   })

@@ -31,8 +31,6 @@ const checkEveryMs = 1000
 export function publicApp (context: PublicParts): FastifyInstance {
   const { limits, tls } = context.config
   const options: FastifyHttpOptions<Server> = {
-    loggerInstance: context.log,
-    disableRequestLogging: true,
     bodyLimit: limits.bodyKb * 1024,
     requestTimeout: requestTimeoutMs,
     // A stop answers what still arrives on kept connections and closes them with that answer.

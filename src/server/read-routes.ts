@@ -20,7 +20,7 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
       replyWith(context, request, reply, endpoint, outcome, ready)
     } catch (error) {
       const refusal = refusalOf(error)
-      if (refusal.status === 500) request.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
+      if (refusal.status === 500) context.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
       replyWith(context, request, reply, endpoint, 'refused', context.stamper.refuse(refusal, endpoint !== 'other'))
     }
   }
@@ -57,6 +57,6 @@ export function replyWith (
   raw.end(request.method === 'HEAD' ? undefined : ready.body)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
-    request.log.info({ method: request.method, url: request.raw.url, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    context.log.info({ id: request.id, method: request.method, url: request.raw.url, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }

@@ -1,0 +1,335 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import t from 'tap'
+import { ask, item } from '../support/client.js'
+import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { answerRead } from '../../src/proxy/answer-read.js'
+import { partsAt, readOf } from '../support/parts.js'
+import { varveAt } from '../support/varve.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const status = 'cache-status'
+const notFound = (key: string): string => JSON.stringify({ message: `Table Item not found by Table handle(0xab), Table key(${key}) and Ledger version(500)`, error_code: 'table_item_not_found', vm_error_code: null })
+
+t.test('a miss is fetched, kept and answered; the next read of it is a hit and costs the node nothing', async t => {
+  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`) })
+  const varve = await varveAt(t, stub.url)
+  const miss = await varve.get(modules)
+  t.match(miss, { status: 200, body: '[1]', headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; stored', 'content-type': 'application/json; charset=utf-8', vary: 'Accept, Accept-Encoding', 'cache-control': 'no-cache' } })
+  const hit = await varve.get('/v1/accounts/0000001/modules?x=y&ledger_version=%2B0500')
+  t.match(hit, { status: 200, body: '[1]', headers: { [status]: 'varve; hit; detail=memory', etag: miss.headers.etag } })
+  t.same(stub.asked, [`GET /v1/accounts/0x${'1'.padStart(64, '0')}/modules?ledger_version=500`])
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'), 1)
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 1)
+  t.equal(await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="hit_memory"}'), 1)
+  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'), 1)
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
+  t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 1)
+})
+
+t.test('a thousand equal misses are one read of the node, each answered', async t => {
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => { release = resolve })
+  const stub = await stubNode(t, (_request, response) => { held.then(() => { ok(response, '[]') }, () => {}) })
+  const varve = await varveAt(t, stub.url)
+  const answers = Promise.all(Array.from({ length: 1000 }, async () => await varve.get(modules)))
+  while (await varve.metric('varve_upstream_up{upstream="node"}') === undefined || stub.asked.length === 0) await new Promise(resolve => { setImmediate(resolve) })
+  release()
+  const got = await answers
+  t.ok(got.every(answer => answer.status === 200 && answer.body === '[]'))
+  t.equal(stub.asked.length, 1)
+  t.equal(got.filter(answer => answer.headers[status] === 'varve; fwd=uri-miss; fwd-status=200; stored').length, 1)
+})
+
+t.test('a caller that gives up cancels nobody else, and what was fetched is kept', async t => {
+  let release: () => void = () => {}
+  let arrived: () => void = () => {}
+  const held = new Promise<void>(resolve => { release = resolve })
+  const here = new Promise<void>(resolve => { arrived = resolve })
+  const stub = await stubNode(t, (_request, response) => { arrived(); held.then(() => { ok(response, '[]') }, () => {}) })
+  const varve = await varveAt(t, stub.url)
+  const first = ask(varve.url, modules, { headers: { 'x-first': '1' } })
+  await here
+  const leaving = fetch(varve.url + modules, { signal: AbortSignal.timeout(20) })
+  await t.rejects(leaving)
+  release()
+  t.match(await first, { status: 200, body: '[]' })
+  t.match(await varve.get(modules), { headers: { [status]: 'varve; hit; detail=memory' } })
+  t.equal(stub.asked.length, 1)
+})
+
+t.test('a value is shared by all spellings of a table key, a not-found only by equal texts, since nodes echo the text', async t => {
+  const stub = await stubNode(t, (request, response) => {
+    request.setEncoding('utf8').once('data', (text: string) => {
+      const { key } = JSON.parse(text) as { key: string }
+      if (BigInt(key) === 7n) return ok(response, '"value"')
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key)))
+    })
+  })
+  const varve = await varveAt(t, stub.url)
+  const target = '/v1/tables/0xab/item?ledger_version=500'
+  t.match(await varve.get(target, item('u64', '"7"')), { status: 200, headers: { [status]: /stored/ } })
+  t.match(await varve.get(target, item('u64', '"007"')), { status: 200, headers: { [status]: /hit/ } })
+  t.match(await varve.get(target, item('u64', '"8"')), { status: 404, body: /Table key\(\\"8\\"\)/, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' } })
+  t.match(await varve.get(target, item('u64', '"08"')), { status: 404, body: /Table key\(\\"08\\"\)/, headers: { [status]: /stored/ } })
+  t.match(await varve.get(target, item('u64', '"8"')), { status: 404, body: /Table key\(\\"8\\"\)/, headers: { [status]: /hit/, etag: /"/ } })
+  t.equal(stub.asked.length, 3)
+})
+
+t.test('two spellings of a missing key that arrive together each get their own text', async t => {
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => { release = resolve })
+  const stub = await stubNode(t, (request, response) => {
+    request.setEncoding('utf8').once('data', (text: string) => {
+      const { key } = JSON.parse(text) as { key: string }
+      held.then(() => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key))) }, () => {})
+    })
+  })
+  const varve = await varveAt(t, stub.url)
+  const both = ['"8"', '"08"', '"008"'].map(async key => await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', key)))
+  while (stub.asked.length === 0) await new Promise(resolve => { setImmediate(resolve) })
+  release()
+  const bodies = (await Promise.all(both)).map(({ body }) => /Table key\((".*")\)/.exec(JSON.parse(body).message as string)?.[1])
+  t.same(bodies, ['"8"', '"08"', '"008"'])
+})
+
+t.test('what is not proven history is handed on and asked for again each time, with the reason', async t => {
+  const cases: [string, (response: ServerResponse) => void][] = [
+    ['status', response => { response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '7' }).end('{"message":"busy"}') }],
+    ['status', response => { response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down') }],
+    ['vetoed', response => { ok(response, '[]', { 'cache-control': 'no-store' }) }],
+    ['outside_window', response => { ok(response, '[]', { 'x-aptos-ledger-oldest-version': '501' }) }],
+    ['too_large', response => { ok(response, `["${'x'.repeat(1024 * 1024)}"]`) }]
+  ]
+  for (const [reason, answer] of cases) {
+    const stub = await stubNode(t, (_request, response) => { answer(response) })
+    const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
+    const got = [await varve.get(modules), await varve.get(modules)]
+    for (const { headers } of got) t.match(headers[status], new RegExp(`^varve; fwd=uri-miss; fwd-status=\\d+; detail=${reason}$`))
+    t.match(got[0]?.headers, { 'cache-control': 'no-store', etag: undefined })
+    t.equal(stub.asked.length, 2)
+    t.equal(await varve.metric(`varve_not_kept_total{endpoint="account_modules",reason="${reason}"}`), 2)
+  }
+})
+
+t.test('a node\'s error passes untouched, with its Retry-After and without its cookies', async t => {
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '7', 'set-cookie': 'a=b', trailer: 'x', 'x-secret': '1' }).end('busy') })
+  const varve = await varveAt(t, stub.url)
+  const { status: code, headers, body } = await varve.get(modules)
+  t.same([code, body, headers['retry-after'], headers['content-type']], [503, 'busy', '7', 'text/plain'])
+  t.same([headers['set-cookie'], headers.trailer, headers['x-secret']], [undefined, undefined, undefined])
+})
+
+t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong answer', async t => {
+  const cases: [string, (response: ServerResponse) => void][] = [
+    ['no_position', response => { response.writeHead(200, { 'content-type': 'application/json' }).end('{"message":"internal error","error_code":"internal_error","vm_error_code":null}') }],
+    ['wrong_chain', response => { ok(response, '[]', { 'x-aptos-chain-id': '9' }) }],
+    ['wrong_type', response => { ok(response, '<html>', { 'content-type': 'text/html' }) }],
+    ['wrong_coding', response => { ok(response, 'zzz', { 'content-encoding': 'gzip' }) }]
+  ]
+  for (const [reason, answer] of cases) {
+    const stub = await stubNode(t, (_request, response) => { answer(response) })
+    const varve = await varveAt(t, stub.url)
+    t.match(await varve.get(modules), { status: 503, headers: { [status]: 'varve; detail=refused', 'retry-after': '1', 'x-node-chain-id': '4' }, body: /"error_code":"internal_error","vm_error_code":null/ }, reason)
+    t.equal(await varve.metric(`varve_not_kept_total{endpoint="account_modules",reason="${reason}"}`), 1)
+  }
+})
+
+t.test('an answer that is cut short is no answer', async t => {
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100', ...stamps() }).write('[')
+    setImmediate(() => { response.destroy() })
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' } })
+  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="incomplete"}'), 1)
+})
+
+t.test('a node that denies a version already shown is asked once more, and never believed', async t => {
+  const denial = JSON.stringify({ message: 'Ledger version not found by Ledger version(500)', error_code: 'version_not_found', vm_error_code: null })
+  const lagging = (response: ServerResponse): void => { response.writeHead(404, { 'content-type': 'application/json', ...stamps({ 'x-aptos-ledger-version': '400', 'x-aptos-ledger-timestampusec': '400000', 'x-aptos-block-height': '40' }) }).end(denial) }
+  const balanced = await stubNode(t, (_request, response, nth) => { if (nth === 1) lagging(response); else ok(response, '[]') })
+  t.match(await (await varveAt(t, balanced.url)).get(modules), { status: 200, headers: { 'x-node-ledger-version': '1000' } })
+  t.equal(balanced.asked.length, 2)
+  const stuck = await stubNode(t, (_request, response) => { lagging(response) })
+  t.match(await (await varveAt(t, stuck.url)).get(modules), { status: 503 })
+  t.equal(stuck.asked.length, 2)
+  const future = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(denial) })
+  t.match(await (await varveAt(t, future.url)).get('/v1/accounts/0x1/modules?ledger_version=5000'), { status: 404, body: denial })
+  t.equal(future.asked.length, 1, 'of the future a node may well say that it is not there yet')
+})
+
+t.test('hits bear the current position, latest reads the one that was stamped on them', async t => {
+  let version = 1000
+  const now = (): Record<string, string> => stamps({ 'x-aptos-ledger-version': String(version), 'x-aptos-ledger-timestampusec': String(version * 1000), 'x-aptos-block-height': String(version / 10) })
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { ...now(), 'x-aptos-cursor': 'ab', 'x-aptos-gas-used': '3' }) }, (_request, response) => { response.writeHead(200, now()).end('{}') })
+  const varve = await varveAt(t, stub.url)
+  t.match((await varve.get(modules)).headers, { 'x-node-ledger-version': '1000', 'x-aptos-ledger-version': '1000', 'x-node-epoch': '2' })
+  version = 2000
+  const latest = await varve.get('/v1/accounts/0x1/modules')
+  t.match(latest.headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store', 'x-node-ledger-version': '2000', 'x-node-cursor': 'ab', 'x-aptos-cursor': 'ab', 'x-node-gas-used': '3' })
+  t.match((await varve.get(modules)).headers, { [status]: /hit/, 'x-node-ledger-version': '2000', 'x-node-ledger-timestampusec': '2000000', 'x-node-block-height': '200', 'x-node-ledger-oldest-version': '10', 'x-node-cursor': 'ab' })
+  t.ok((await varve.get(modules)).rawNames.includes('X-NODE-LEDGER-OLDEST-VERSION'), 'the specification\'s names as it writes them')
+  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=2000'), { headers: { [status]: /hit/ } }, 'the latest answer is kept for the version it was read at')
+  t.equal(stub.asked.length, 2)
+})
+
+t.test('only the names that were asked for are sent', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'x-aptos-cursor': 'ab' }) })
+  const own = await (await varveAt(t, stub.url, { headers: { emit: ['node'] } })).get(modules)
+  t.same(own.rawNames.filter(name => /^x-/i.test(name)).map(name => name.slice(0, 7)), Array(8).fill('X-NODE-'))
+  const theirs = await (await varveAt(t, stub.url, { headers: { emit: ['upstream'] } })).get(modules)
+  t.same(theirs.rawNames.filter(name => /^x-/i.test(name)).map(name => name.slice(0, 8)), Array(8).fill('x-aptos-'))
+  const none = await (await varveAt(t, stub.url, { headers: { emit: [] } })).get(modules)
+  t.same(none.rawNames.filter(name => /^x-/i.test(name)), [])
+})
+
+t.test('a latest read is never older than the moment it was asked: what is behind is asked again, and counted if it stays so', async t => {
+  const older = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
+  const balanced = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, nth === 1 ? older : {}) })
+  const varve = await varveAt(t, balanced.url)
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { body: '[2]', headers: { 'x-node-ledger-version': '1000' } })
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+  const stuck = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, { ...older, 'x-aptos-ledger-version': String(900 - nth), 'x-aptos-ledger-timestampusec': String(900_000 - nth) }) })
+  const behind = await varveAt(t, stuck.url)
+  t.match(await behind.get('/v1/accounts/0x1/modules'), { body: '[1]', headers: { 'x-node-ledger-version': '899' } }, 'the furthest answer, with its own stamp')
+  t.equal(stuck.asked.length, 2)
+  t.equal(await behind.metric('varve_stale_latest_total'), 1)
+})
+
+t.test('a burst of latest reads is two reads of the node: one under way, one gathering behind it', async t => {
+  const waiting: Array<() => void> = []
+  let arrived: () => void = () => {}
+  const stub = await stubNode(t, (_request, response, nth) => { waiting.push(() => { ok(response, `[${nth}]`) }); arrived() })
+  const { parts } = partsAt(t, stub.url)
+  const latest = readOf('/v1/accounts/0x1/modules')
+  const bodyOf = async (): Promise<string> => {
+    const outcome = await answerRead(parts, latest)
+    return outcome.name === 'forwarded' ? outcome.fetched.answer.body.toString() : outcome.name
+  }
+  await parts.nodes.poll()
+  const first = new Promise<void>(resolve => { arrived = resolve })
+  const early = bodyOf()
+  await first
+  const second = new Promise<void>(resolve => { arrived = resolve })
+  const late = Array.from({ length: 50 }, bodyOf)
+  waiting.shift()?.()
+  t.equal(await early, '[1]')
+  await second
+  waiting.shift()?.()
+  t.same(new Set(await Promise.all(late)), new Set(['[2]']))
+  t.equal(stub.asked.length, 2)
+})
+
+t.test('what is promoted can be left out', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url, { latest: { promote: false } })
+  await varve.get('/v1/accounts/0x1/modules')
+  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=1000'), { headers: { [status]: /miss/ } })
+})
+
+t.test('a rendering of a release that runs no more is read afresh, and served as it is when that fails', async t => {
+  let release = 'aaaa'
+  let mute = false
+  const index = (_request: IncomingMessage, response: ServerResponse): void => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) }
+  const stub = await stubNode(t, (_request, response, nth) => { if (!mute) ok(response, `[${nth}]`) }, index)
+  const varve = await varveAt(t, stub.url, { head: { pollMs: 10 } })
+  t.equal((await varve.get(modules)).body, '[1]')
+  release = 'bbbb'
+  mute = true
+  // The poll learns the new release within its interval; until then the old rendering is current.
+  let got = await varve.get(modules)
+  for (let tries = 0; stub.asked.length === 1 && tries < 200; tries++) got = await varve.get(modules)
+  t.match(got, { body: '[1]', headers: { [status]: 'varve; hit; detail=memory' } }, 'the node is mute: the old rendering within 500 ms')
+  mute = false
+  t.match(await varve.get(modules), { body: /\[[2-9]\]/, headers: { [status]: /stored/ } })
+  t.match(await varve.get(modules), { headers: { [status]: /hit/ } })
+})
+
+t.test('a chain that was reset begins anew: nothing of the old one is served', async t => {
+  let change: Record<string, string> = {}
+  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, change) })
+  const varve = await varveAt(t, stub.url)
+  t.equal((await varve.get(modules)).body, '[1]')
+  change = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
+  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=500'), { body: '[2]', headers: { [status]: /detail=wrong_chain/, 'x-node-ledger-version': '600' } })
+  t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  t.match(await varve.get(modules), { body: '[3]', headers: { [status]: /stored/ } })
+})
+
+t.test('history is served beyond the node\'s window and with the node gone, marked and counted', async t => {
+  let oldest = '10'
+  let gone = false
+  const stub = await stubNode(t, (_request, response) => { if (gone) response.destroy(); else ok(response, '[]', { 'x-aptos-ledger-oldest-version': oldest, 'x-aptos-ledger-version': oldest === '10' ? '1000' : '1001', 'x-aptos-ledger-timestampusec': oldest === '10' ? '1000000' : '1000001' }) })
+  const varve = await varveAt(t, stub.url)
+  await varve.get(modules)
+  oldest = '600'
+  await varve.get('/v1/accounts/0x1/modules')
+  gone = true
+  t.match(await varve.get(modules), { status: 200, headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': '600' } })
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503 })
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="cache"}'), 1)
+  t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}'), 100)
+})
+
+t.test('a process that has not reached its node yet says so, and serves as soon as it can', async t => {
+  let sick = true
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (request, response) => { if (sick) response.destroy(); else answerIndex(request, response) })
+  const varve = await varveAt(t, stub.url)
+  t.match(await ask(varve.adminUrl, '/readyz'), { status: 503, body: /no node has been reached yet/ })
+  t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' }, body: /the chain is not known/ })
+  sick = false
+  t.match(await varve.get(modules), { status: 200 })
+  t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
+})
+
+t.test('a client that has the body already gets a 304 with the present position', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'x-aptos-cursor': 'ab' }) })
+  const varve = await varveAt(t, stub.url)
+  const etag = (await varve.get(modules)).headers.etag ?? ''
+  for (const tag of [etag, `W/${etag}`, '*', `"other", ${etag}`]) {
+    const got = await varve.get(modules, { headers: { 'if-none-match': tag } })
+    t.match(got, { status: 304, body: '', headers: { etag, 'x-node-ledger-version': '1000', 'x-node-cursor': 'ab', [status]: /hit/, 'content-type': undefined } }, tag)
+  }
+  for (const tag of ['"other"', '"unterminated', etag.slice(1)]) t.match(await varve.get(modules, { headers: { 'if-none-match': tag } }), { status: 200, body: '[]' }, tag)
+  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=5', { headers: { 'if-none-match': '"abc"' } }), { status: 200 }, 'a conditional is not forwarded')
+})
+
+t.test('HEAD is the GET without its body, and fills the cache with the whole', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[1,2]') })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules, { method: 'HEAD' }), { status: 200, body: '', headers: { 'content-length': '5', [status]: /stored/ } })
+  t.match(await varve.get(modules), { status: 200, body: '[1,2]', headers: { [status]: /hit/ } })
+  t.equal(stub.asked[0]?.slice(0, 4), 'GET ')
+})
+
+t.test('JSON and BCS are never mixed', async t => {
+  const stub = await stubNode(t, (request, response) => { ok(response, request.headers.accept ?? '', { 'content-type': request.headers.accept ?? '' }) })
+  const varve = await varveAt(t, stub.url)
+  for (const _ of [1, 2]) {
+    t.match(await varve.get(modules), { body: 'application/json' })
+    t.match(await varve.get(modules, { headers: { accept: 'application/x-bcs', connection: 'accept' } }), { body: 'application/x-bcs', headers: { 'content-type': 'application/x-bcs' } })
+  }
+  t.equal(stub.asked.length, 2)
+})
+
+t.test('clients and CDNs are told what the operator chose', async t => {
+  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const told = async (cacheControl: 'immutable' | 'off'): Promise<Array<string | undefined>> => {
+    const varve = await varveAt(t, stub.url, { downstream: { cacheControl } })
+    const answers = [await varve.get(modules), await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', '"7"')), await varve.get('/v1/accounts/0x1/modules')]
+    return answers.map(({ headers }) => headers['cache-control'])
+  }
+  t.same(await told('immutable'), ['public, max-age=86400', 'public, max-age=31536000, immutable', 'no-store'])
+  t.same(await told('off'), [undefined, undefined, 'no-store'])
+})
+
+t.test('the other known reads are normalised and forwarded each time', async t => {
+  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`) })
+  const varve = await varveAt(t, stub.url)
+  for (const target of ['/v1/info', '/v1/estimate_gas_price', '/v1/blocks/by_version/0500', '/v1/accounts/1/events/0X1::a::B%3C%200x1::c::D%20%3E/f?start=%2B1']) {
+    const got = [await varve.get(target), await varve.get(target)]
+    t.not(got[0]?.body, got[1]?.body)
+    t.match(got[1]?.headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store' })
+  }
+  t.ok(stub.asked.includes(`GET /v1/accounts/0x${'1'.padStart(64, '0')}/events/0x1%3A%3Aa%3A%3AB%3C0x1%3A%3Ac%3A%3AD%3E/f?start=1`))
+})

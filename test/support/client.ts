@@ -1,0 +1,41 @@
+import { Agent, type IncomingHttpHeaders, request } from 'node:http'
+
+/** A whole answer, with its header names as they came. */
+export interface Got {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly rawNames: readonly string[]
+  readonly body: string
+  readonly bytes: Buffer
+}
+
+/** What a request may say. */
+export interface Ask {
+  readonly method?: string
+  readonly headers?: Record<string, string | string[]>
+  readonly body?: string | Buffer
+  readonly agent?: Agent
+}
+
+/** Sends a request target just as it stands. */
+export async function ask (base: string, target: string, { method, headers, body, agent }: Ask = {}): Promise<Got> {
+  return await new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(base)
+    const sent = request({ hostname, port, path: target, method: method ?? (body === undefined ? 'GET' : 'POST'), headers, agent: agent ?? new Agent() }, response => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const bytes = Buffer.concat(chunks)
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, rawNames: response.rawHeaders.filter((_, at) => at % 2 === 0), body: bytes.toString(), bytes })
+      })
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+/** A table item look-up. */
+export function item (keyType: string, key: string, valueType = 'u64'): Ask {
+  return { method: 'POST', headers: { 'content-type': 'application/json' }, body: `{"key_type":"${keyType}","value_type":"${valueType}","key":${key}}` }
+}

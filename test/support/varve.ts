@@ -1,0 +1,44 @@
+import { pino } from 'pino'
+import { type Test } from 'tap'
+import { startVarve, type Varve } from '../../src/cli/serve.js'
+import { configSchema, type Config } from '../../src/config/schema.js'
+import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { ask, type Ask, type Got } from './client.js'
+
+/** A running varve with what a test asks of it. */
+export interface TestVarve extends Varve {
+  readonly log: Array<Record<string, unknown>>
+  get (target: string, how?: Ask): Promise<Got>
+  /** The value of a metric's series, or undefined where it does not exist. */
+  metric (series: string): Promise<number | undefined>
+}
+
+type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> } : T
+
+/** Starts varve in this process on free ports in front of a node. */
+export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Config> & { upstream?: object } = {}): Promise<TestVarve> {
+  const { upstream, ...rest } = change
+  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, ...rest })
+  const log: Array<Record<string, unknown>> = []
+  const varve = await startVarve({ config, given: [] }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }))
+  t.teardown(async () => { await varve.stop({ drainMs: 0 }) })
+  return {
+    ...varve,
+    log,
+    get: async (target, how) => await ask(varve.url, target, how),
+    metric: async series => {
+      const { body } = await ask(varve.adminUrl, '/metrics')
+      const line = body.split('\n').find(text => text.startsWith(`${series} `))
+      return line === undefined ? undefined : Number(line.slice(series.length + 1))
+    }
+  }
+}
+
+/** Starts the embedded node with its growth in the test's hand, and varve in front of it. */
+export async function varveAtSandbox (t: Test, options: SandboxOptions = {}, change: Parameters<typeof varveAt>[2] = {}): Promise<{ sandbox: Sandbox, varve: TestVarve }> {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(async () => { await sandbox.close() })
+  const varve = await varveAt(t, sandbox.url, change)
+  sandbox.asked.reset()
+  return { sandbox, varve }
+}
