@@ -47,8 +47,7 @@ export class Stamper {
   /** The reply in the node's shape to what varve refuses; a known read carries the present position then too. */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
-    const lines = ['cache-status', refusedStatus, 'content-type', 'application/json', 'content-length', String(body.length), 'cache-control', 'no-store']
-    if (refusal.retryAfterSeconds !== undefined) lines.push('retry-after', String(refusal.retryAfterSeconds))
+    const lines = ['cache-status', refusedStatus, 'content-type', 'application/json', 'content-length', String(body.length), 'cache-control', 'no-store', ...refusal.lines]
     if (isKnownRead) lines.push('vary', vary, ...this.#positionLines(this.#tracker.position))
     return { status: refusal.status, lines, body }
   }

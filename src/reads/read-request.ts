@@ -7,8 +7,6 @@ import { readTableRequest } from './table-request.js'
 /** A client's request as it stood on the wire. */
 export interface ClientRequest {
   readonly method: string
-  /** The raw request target, undecoded; an absolute form is read as its path. */
-  readonly target: string
   readonly accept: string | undefined
   readonly contentType: string | undefined
   readonly body: Buffer
@@ -17,6 +15,8 @@ export interface ClientRequest {
 /** An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by endpoint. */
 export interface Match {
   readonly endpoint: Endpoint
+  /** The raw target without scheme and host. */
+  readonly target: string
   readonly segments: readonly string[]
   readonly search: string
 }
@@ -24,23 +24,23 @@ export interface Match {
 // What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, anywhere # and controls.
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x3f-\x5f\x61-\x7e\x80-\xff]*(?:\?[\x21\x22\x24-\x3b\x3d\x3f-\x7e\x80-\xff]*)?$/
 
-/** Finds the endpoint that a request names; undefined for every route that varve does not know. */
-export function matchEndpoint (method: string, target: string): Match | undefined {
+/** Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that varve does not know. */
+export function matchEndpoint (target: string): Match | undefined {
   const local = target.replace(/^https?:\/\/[^/?#]*/i, '')
   const [path = '', search = ''] = splitOnce(local, '?')
   const segments = path.split('/')
   const endpoint = endpoints.find(candidate => fits(candidate, segments))
-  if (endpoint === undefined) return undefined
-  if (!legalTarget.test(local)) throw invalidInput('the request target holds a character that must be percent-encoded')
-  if (method !== endpoint.method && !(method === 'HEAD' && endpoint.method === 'GET')) {
-    throw new Refusal(405, 'web_framework_error', 'method not allowed')
-  }
-  return { endpoint, segments, search }
+  return endpoint && { endpoint, target: local, segments, search }
 }
 
 /** Normalises a matched request into the one read that all its spellings mean, or refuses it. */
 export function readRequest (match: Match, request: ClientRequest): Read {
   const { endpoint } = match
+  if (!legalTarget.test(match.target)) throw invalidInput('the request target holds a character that must be percent-encoded')
+  if (!allows(endpoint, request.method)) {
+    const allowed = endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method
+    throw new Refusal(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
+  }
   const { version, query } = readQuery(endpoint, match.search)
   return {
     endpoint,
@@ -50,6 +50,10 @@ export function readRequest (match: Match, request: ClientRequest): Read {
     accept: readAccept(request.accept),
     body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined
   }
+}
+
+function allows (endpoint: Endpoint, method: string): boolean {
+  return method === endpoint.method || (method === 'HEAD' && endpoint.method === 'GET')
 }
 
 function fits (endpoint: Endpoint, segments: readonly string[]): boolean {

@@ -8,13 +8,14 @@ export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 410 | 413 | 414 
 export class Refusal extends Error {
   readonly status: RefusalStatus
   readonly code: ErrorCode
-  readonly retryAfterSeconds: number | undefined
+  /** Header lines that the status asks for, flat. */
+  readonly lines: readonly string[]
 
-  constructor (status: RefusalStatus, code: ErrorCode, message: string, retryAfterSeconds?: number) {
+  constructor (status: RefusalStatus, code: ErrorCode, message: string, lines: readonly string[] = []) {
     super(message)
     this.status = status
     this.code = code
-    this.retryAfterSeconds = retryAfterSeconds
+    this.lines = lines
   }
 
   /** The body that a node would send, members in its order; `vm_error_code` is always there, null when absent. */
@@ -27,4 +28,4 @@ export class Refusal extends Error {
 export const invalidInput = (message: string): Refusal => new Refusal(400, 'invalid_input', message)
 
 /** No node can answer now; clients are told when to come again. */
-export const unavailable = (message: string): Refusal => new Refusal(503, 'internal_error', message, 1)
+export const unavailable = (message: string): Refusal => new Refusal(503, 'internal_error', message, ['retry-after', '1'])

@@ -1,11 +1,16 @@
-import { STATUS_CODES } from 'node:http'
+import { ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { Refusal } from '../reads/refusal.js'
 
 /** Answers what Node's parser could not read as a request, in the node's shape, and closes the connection. */
 export function answerClientErrors (error: Error & { code?: string }, socket: Socket): void {
-  // Answers that are still due on this connection come first, or the client would take this one for theirs.
-  if (!socket.writable || isAnswering(socket)) {
+  const due = answerDueOn(socket)
+  if (due !== undefined) {
+    // An answer to an earlier request comes first, or the client would take this one for it.
+    due.once('finish', () => { socket.destroySoon() })
+    return
+  }
+  if (!socket.writable) {
     socket.destroy()
     return
   }
@@ -22,7 +27,9 @@ function statusOf (code: string | undefined): 400 | 408 | 431 {
   }
 }
 
-// Node keeps the answer that a connection is waiting for here, and its own default error handler looks at the same place.
-function isAnswering (socket: Socket): boolean {
-  return '_httpMessage' in socket && socket._httpMessage !== null && socket._httpMessage !== undefined
+// Node keeps the answer that a connection is waiting for here, and its own default handler looks at the same place.
+// An answer to the very request that broke off, its body still coming, is not due any more.
+function answerDueOn (socket: Socket): ServerResponse | undefined {
+  const message = '_httpMessage' in socket ? socket._httpMessage : undefined
+  return message instanceof ServerResponse && (message.headersSent || message.req.complete) ? message : undefined
 }

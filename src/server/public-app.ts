@@ -37,7 +37,7 @@ export function publicApp (context: PublicParts): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
-    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
+    http: { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
     clientErrorHandler: answerClientErrors,
     frameworkErrors: (error, request, reply) => { refuse(context, request as FastifyRequest, reply as FastifyReply, refusalOf(error)) }
   }

@@ -13,7 +13,8 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     let endpoint: EndpointLabel = 'other'
     try {
-      const match = matchEndpoint(request.method, request.raw.url ?? '/')
+      requireHost(request)
+      const match = matchEndpoint(request.raw.url ?? '/')
       if (match === undefined) throw new Refusal(404, 'web_framework_error', 'not found')
       endpoint = match.endpoint.name
       const { outcome, ready } = await answerMatch(context, match, request)
@@ -36,13 +37,17 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
   }
   const read = readRequest(match, {
     method: request.method,
-    target: request.raw.url ?? '/',
     accept: headers.accept,
     contentType: headers['content-type'],
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
   })
   const outcome = await answerRead(context.parts, read)
   return { outcome: outcome.name, ready: context.stamper.reply(read, outcome, headers['if-none-match']) }
+}
+
+// Node would refuse this by itself, but not in the node's shape (RFC 9112, section 3.2).
+function requireHost ({ raw, headers }: FastifyRequest): void {
+  if (headers.host === undefined && raw.httpVersion === '1.1') throw new Refusal(400, 'web_framework_error', 'the Host header is missing', ['connection', 'close'])
 }
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */

@@ -8,9 +8,9 @@ import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 const bounds = { chainId: 4, maxEntryBytes: 100, ignoreCacheControl: false }
 
 function read (target: string, accept?: string): Read {
-  const match = matchEndpoint('GET', target)
+  const match = matchEndpoint(target)
   if (match === undefined) throw new Error(target)
-  return readRequest(match, { method: 'GET', target, accept, contentType: undefined, body: Buffer.alloc(0) })
+  return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) })
 }
 
 const modules = read('/v1/accounts/0x1/modules?ledger_version=50')

@@ -30,7 +30,7 @@ export function partsAt (t: Test, url: string): { parts: Parts } {
 
 /** The canonical read of a GET. */
 export function readOf (target: string): Read {
-  const match = matchEndpoint('GET', target)
+  const match = matchEndpoint(target)
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, { method: 'GET', target, accept: undefined, contentType: undefined, body: Buffer.alloc(0) })
+  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) })
 }
