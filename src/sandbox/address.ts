@@ -1,0 +1,32 @@
+/** An account address as 64 lower-case hex digits, without a prefix. */
+export type Address = string
+
+/** Reads the digits of an address, of any case and padding; undefined when they are none. */
+export function padAddress (digits: string): Address | undefined {
+  return /^[0-9a-fA-F]{1,64}$/.test(digits) ? addressOf(digits.toLowerCase()) : undefined
+}
+
+/** The address of digits that are known to be some. */
+export function addressOf (digits: string): Address {
+  return digits.padStart(64, '0')
+}
+
+/** Reads an address where the prefix may be left out; an upper-case `0X` is refused, as nodes do outside of type tags. */
+export function readAddress (text: string): Address | undefined {
+  return padAddress(text.startsWith('0x') ? text.slice(2) : text)
+}
+
+/** The form that answers print: leading zeros trimmed. */
+export function shortAddress (address: Address): string {
+  return `0x${address.replace(/^0{1,63}/, '')}`
+}
+
+/** The long form that change sets print. */
+export function longAddress (address: Address): string {
+  return `0x${address}`
+}
+
+/** The 32 bytes of an address. */
+export function addressBytes (address: Address): Buffer {
+  return Buffer.from(address, 'hex')
+}

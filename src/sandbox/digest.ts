@@ -1,0 +1,52 @@
+import { hash } from 'node:crypto'
+
+/** What a digest may be made of. */
+export type DigestPart = string | number | bigint | Buffer
+
+/** The one source of everything that looks random: equal parts give equal bytes. */
+export function digest (...parts: DigestPart[]): Buffer {
+  return hash('sha256', parts.map(textOf).join('/'), 'buffer')
+}
+
+/** A digest as the ledger prints hashes. */
+export function digestHex (...parts: DigestPart[]): string {
+  return `0x${hash('sha256', parts.map(textOf).join('/'), 'hex')}`
+}
+
+/** As many digests as asked for, made faster than one by one. */
+export function digestsHex (count: number, ...parts: DigestPart[]): string[] {
+  const text = parts.map(textOf).join('/')
+  const found: string[] = []
+  for (let round = 0; found.length < count; round++) {
+    const pair = hash('sha512', `${text}/${round}`, 'hex')
+    found.push(`0x${pair.slice(0, 64)}`, `0x${pair.slice(64)}`)
+  }
+  return found.slice(0, count)
+}
+
+/** An endless, repeatable run of bytes from one digest. */
+export class Draws {
+  readonly #seed: string
+  #round = 0
+  #left: Buffer = Buffer.alloc(0)
+
+  constructor (...parts: DigestPart[]) {
+    this.#seed = digestHex(...parts)
+  }
+
+  bytes (count: number): Buffer {
+    while (this.#left.length < count) this.#left = Buffer.concat([this.#left, digest(this.#seed, this.#round++)])
+    const taken = this.#left.subarray(0, count)
+    this.#left = this.#left.subarray(count)
+    return taken
+  }
+
+  /** A number from 0 up to, and without, the bound. */
+  below (bound: number): number {
+    return this.bytes(4).readUInt32LE() % bound
+  }
+}
+
+function textOf (part: DigestPart): string {
+  return Buffer.isBuffer(part) ? part.toString('hex') : String(part)
+}

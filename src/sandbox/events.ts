@@ -1,0 +1,127 @@
+import { type Address, addressBytes, addressOf, shortAddress } from './address.js'
+import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
+import { digest, digestHex } from './digest.js'
+import { type Block, epochBlocks, type Ledger } from './ledger.js'
+
+/** An event of a stream. */
+export interface LedgerEvent {
+  readonly version: bigint
+  readonly creationNumber: bigint
+  readonly account: Address
+  readonly sequence: bigint
+  readonly type: readonly [module: string, name: string]
+  readonly data: Readonly<Record<string, unknown>>
+  readonly bytes: Buffer
+}
+
+/** A run of events under one handle. */
+export interface Stream {
+  /** How many there are once the chain has got to a height. */
+  readonly countAt: (height: number) => number
+  readonly eventOf: (ledger: Ledger, sequence: number) => LedgerEvent
+}
+
+const one = addressOf('1')
+const cafe = addressOf('cafe')
+
+/** One event for each block. */
+export const newBlockEvents: Stream = {
+  countAt: height => height + 1,
+  eventOf: (ledger, sequence) => newBlockEvent(ledger, ledger.block(sequence))
+}
+
+/** One event for each epoch. */
+export const newEpochEvents: Stream = {
+  countAt: height => Math.floor(height / epochBlocks) + 1,
+  eventOf (ledger, sequence) {
+    const { epoch, firstVersion } = ledger.block(sequence * epochBlocks)
+    return {
+      version: firstVersion,
+      creationNumber: 2n,
+      account: one,
+      sequence: BigInt(sequence),
+      type: ['reconfiguration', 'NewEpochEvent'],
+      data: { epoch: String(epoch) },
+      bytes: u64Bytes(epoch)
+    }
+  }
+}
+
+/** One event for each third block. */
+export const depositEvents: Stream = {
+  countAt: height => Math.floor(height / 3),
+  eventOf (ledger, sequence) {
+    const block = ledger.block((sequence + 1) * 3)
+    const amount = digest(ledger.seed, 'deposit', sequence).readBigUInt64LE() >> 20n
+    return {
+      // Where the block has no user transaction, its first one tells the event.
+      version: block.lastVersion - block.firstVersion >= 2n ? block.firstVersion + 1n : block.firstVersion,
+      creationNumber: 2n,
+      account: cafe,
+      sequence: BigInt(sequence),
+      type: ['coin', 'DepositEvent'],
+      data: { amount: String(amount) },
+      bytes: u64Bytes(amount)
+    }
+  }
+}
+
+/** A handle that nothing was ever emitted under. */
+export const noEvents: Stream = { countAt: () => 0, eventOf: depositEvents.eventOf }
+
+/** The events of the streams that a transaction emitted. */
+export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint): LedgerEvent[] {
+  // Every stream emits in one of the first two transactions; huge blocks are quick thanks to this.
+  if (version > block.firstVersion + 1n) return []
+  const height = Number(block.height)
+  const emitted = [newBlockEvents.eventOf(ledger, height)]
+  if (height % epochBlocks === 0) emitted.push(newEpochEvents.eventOf(ledger, height / epochBlocks))
+  if (height > 0 && height % 3 === 0) emitted.push(depositEvents.eventOf(ledger, height / 3 - 1))
+  return emitted.filter(event => event.version === version)
+}
+
+/** An event as transactions print it, without its version. */
+export function eventRecord (event: LedgerEvent): Record<string, unknown> {
+  const [module, name] = event.type
+  return {
+    guid: { creation_number: String(event.creationNumber), account_address: shortAddress(event.account) },
+    sequence_number: String(event.sequence),
+    type: `0x1::${module}::${name}`,
+    data: event.data
+  }
+}
+
+/** An event in BCS, after its version: the first kind of event, with the type as a struct tag. */
+export function eventBytes (event: LedgerEvent): Buffer {
+  const [module, name] = event.type
+  return Buffer.concat([
+    u64Bytes(event.version), Buffer.from([0]), u64Bytes(event.creationNumber), addressBytes(event.account),
+    u64Bytes(event.sequence), Buffer.from([7]), addressBytes(one), textBytes(module), textBytes(name), Buffer.from([0]),
+    sizedBytes(event.bytes)
+  ])
+}
+
+function newBlockEvent (ledger: Ledger, block: Block): LedgerEvent {
+  const proposer = digestHex(ledger.seed, 'validator', Number(block.height) % 5)
+  return {
+    version: block.firstVersion,
+    creationNumber: 3n,
+    account: one,
+    sequence: block.height,
+    type: ['block', 'NewBlockEvent'],
+    data: {
+      epoch: String(block.epoch),
+      failed_proposer_indices: [],
+      hash: block.hash,
+      height: String(block.height),
+      previous_block_votes_bitvec: '0xf8',
+      proposer,
+      round: String(block.height),
+      time_microseconds: String(block.timestampUsec)
+    },
+    bytes: Buffer.concat([
+      Buffer.from(block.hash.slice(2), 'hex'), u64Bytes(block.epoch), u64Bytes(block.height), u64Bytes(block.height),
+      sizedBytes(integerBytes(0xf8n, 1)), Buffer.from(proposer.slice(2), 'hex'), sequenceBytes([]), u64Bytes(block.timestampUsec)
+    ])
+  }
+}

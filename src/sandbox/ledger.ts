@@ -1,0 +1,135 @@
+import { blockSize } from './block-sizes.js'
+import { digestHex } from './digest.js'
+import { type Position } from './position.js'
+import { releases } from './release.js'
+
+/** How a node answers for events that were pruned: nodes have given each of these. */
+export type PrunedEvents = 'error500' | 'gone410' | 'empty' | 'gaps' | 'kept'
+
+/** One block of the ledger. */
+export interface Block {
+  readonly height: bigint
+  readonly hash: string
+  readonly timestampUsec: bigint
+  readonly epoch: bigint
+  readonly firstVersion: bigint
+  readonly lastVersion: bigint
+}
+
+/** What a ledger starts from. */
+export interface LedgerOptions {
+  readonly seed: number
+  readonly chainId: number
+  readonly blocks: number
+  readonly prunedBlocks: number
+  readonly windowBlocks: number
+  readonly startVersion: bigint
+  readonly release?: string
+  readonly startUsec?: bigint
+}
+
+/** The number of blocks between two changes of the epoch. */
+export const epochBlocks = 200
+
+const blockUsec = 250_000n
+
+/** The chain: the same seed and the same growth give the same bytes, whatever the hour. */
+export class Ledger {
+  readonly seed: number
+  readonly chainId: number
+  readonly startVersion: bigint
+  readonly windowBlocks: number
+  /** The `git_hash` of the node's release; it decides how ABIs are rendered. */
+  release: string
+  prunedEvents: PrunedEvents = 'error500'
+  /** How a block in BCS marks its transactions: as an option (00, 01) or bare. */
+  blockBcs: 'option' | 'bare' = 'option'
+  readonly #startUsec: bigint
+  // Versions after the start, by height, with the end of the newest block last.
+  readonly #firsts = [0]
+  #prunedTo = 0
+
+  constructor (options: LedgerOptions) {
+    this.seed = options.seed
+    this.chainId = options.chainId
+    this.startVersion = options.startVersion
+    this.windowBlocks = options.windowBlocks
+    this.release = options.release ?? releases.variants
+    this.#startUsec = options.startUsec ?? 1_660_247_629_760_032n
+    this.grow(Math.max(1, options.blocks))
+    this.pruneTo(options.prunedBlocks)
+  }
+
+  /** The height of the newest block. */
+  get height (): number {
+    return this.#firsts.length - 2
+  }
+
+  /** Where the newest block leaves the chain. */
+  get head (): { version: bigint, timestampUsec: bigint, epoch: bigint, blockHeight: bigint } {
+    const { version, timestampUsec, epoch, blockHeight } = this.position()
+    return { version, timestampUsec, epoch, blockHeight }
+  }
+
+  /** What is still there. */
+  get oldest (): { version: bigint, blockHeight: bigint } {
+    const { oldestVersion, oldestBlockHeight } = this.position()
+    return { version: oldestVersion, blockHeight: oldestBlockHeight }
+  }
+
+  /** Adds blocks. */
+  grow (blocks = 1): void {
+    for (let added = 0; added < blocks; added++) {
+      this.#firsts.push(Number(this.#firsts.at(-1)) + blockSize(this.seed, this.height + 1))
+    }
+  }
+
+  /** Forgets everything below a height; what is forgotten stays so. */
+  pruneTo (height: number | bigint): void {
+    this.#prunedTo = Math.max(this.#prunedTo, Math.min(Number(height), this.height))
+  }
+
+  /** The position of a node that has got as far as a height: by default the newest. */
+  position (height: number = this.height): Position {
+    const newest = this.block(height)
+    const oldest = this.block(Math.max(Math.min(this.#prunedTo, height), height + 1 - this.windowBlocks))
+    return {
+      chainId: this.chainId,
+      version: newest.lastVersion,
+      oldestVersion: oldest.firstVersion,
+      timestampUsec: newest.timestampUsec,
+      epoch: newest.epoch,
+      blockHeight: newest.height,
+      oldestBlockHeight: oldest.height
+    }
+  }
+
+  /** The block of a height, which must exist; pruned ones are still known here. */
+  block (height: number | bigint): Block {
+    const at = Number(height)
+    const first = this.#firsts[at]
+    const next = this.#firsts[at + 1]
+    if (first === undefined || next === undefined) throw new RangeError(`no block of height ${height}`)
+    return {
+      height: BigInt(at),
+      hash: at === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', at),
+      timestampUsec: at === 0 ? 0n : this.#startUsec + BigInt(at) * blockUsec + BigInt(at * 7919 % 100_000),
+      epoch: BigInt(1 + Math.floor(at / epochBlocks)),
+      firstVersion: this.startVersion + BigInt(first),
+      lastVersion: this.startVersion + BigInt(next) - 1n
+    }
+  }
+
+  /** The block that holds a version, which must lie between the start and the newest. */
+  blockOf (version: bigint): Block {
+    const offset = Number(version - this.startVersion)
+    let low = 0
+    let high = this.height
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2)
+      if (Number(this.#firsts[middle]) <= offset) low = middle
+      else high = middle - 1
+    }
+    return this.block(low)
+  }
+}

@@ -1,0 +1,54 @@
+import { shortAddress } from './address.js'
+import { type Module } from './modules.js'
+import { type Rendering } from './release.js'
+
+const abilities = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], ['store', 'key']]
+const types = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::String', '&mut signer', 'u128']
+
+/** The record of a module, as a release renders it: the bytecode is of the chain, the ABI is not. */
+export function moduleRecord (module: Module, rendering: Rendering): unknown {
+  const marks = module.bytecode.subarray(-16)
+  const mark = (index: number): number => Number(marks[index])
+  const address = shortAddress(module.address)
+  return {
+    bytecode: `0x${module.bytecode.toString('hex')}`,
+    abi: {
+      address,
+      name: module.name,
+      friends: mark(0) % 3 === 0 ? [`${address}::${module.name}_admin`] : [],
+      exposed_functions: Array.from({ length: 1 + mark(1) % 3 }, (_, index) => functionRecord(index, mark(2 + index))),
+      structs: Array.from({ length: 1 + mark(6) % 2 }, (_, index) => structRecord(index, mark(7 + index), rendering))
+    }
+  }
+}
+
+function functionRecord (index: number, mark: number): unknown {
+  return {
+    name: ['create', 'change', 'read'][index],
+    visibility: ['public', 'private', 'friend'][mark % 3],
+    is_entry: index < 2 && mark % 2 === 0,
+    is_view: index === 2,
+    generic_type_params: mark % 4 === 0 ? [{ constraints: [] }] : [],
+    params: ['&signer', typeOf(mark)],
+    return: index === 2 ? [typeOf(mark + 1)] : []
+  }
+}
+
+function structRecord (index: number, mark: number, { isEnum, variants }: Rendering): unknown {
+  const enumerated = mark % 3 === 0
+  const fields = [{ name: 'at', type: 'u64' }, { name: 'holds', type: typeOf(mark) }]
+  return {
+    name: ['Record', 'Changed'][index],
+    is_native: false,
+    is_event: index === 1,
+    ...isEnum && { is_enum: enumerated },
+    abilities: abilities[mark % abilities.length],
+    generic_type_params: [],
+    fields: enumerated ? [] : fields,
+    ...variants && { variants: enumerated ? [{ name: 'V1', fields }] : [] }
+  }
+}
+
+function typeOf (mark: number): string | undefined {
+  return types[mark % types.length]
+}

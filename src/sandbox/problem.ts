@@ -1,0 +1,92 @@
+import { type Address, shortAddress } from './address.js'
+import { printTypeTag, type StructTag } from './type-tag.js'
+
+/** The codes of the nodes' errors, with the status that each mostly has. */
+export const statusOfCode = {
+  account_not_found: 404,
+  resource_not_found: 404,
+  module_not_found: 404,
+  struct_field_not_found: 404,
+  version_not_found: 404,
+  transaction_not_found: 404,
+  table_item_not_found: 404,
+  block_not_found: 404,
+  state_value_not_found: 404,
+  version_pruned: 410,
+  block_pruned: 410,
+  invalid_input: 400,
+  invalid_transaction_update: 400,
+  sequence_number_too_old: 400,
+  vm_error: 400,
+  bcs_not_supported: 400,
+  web_framework_error: 400,
+  api_disabled: 403,
+  rejected_by_filter: 403,
+  health_check_failed: 503,
+  internal_error: 500,
+  rate_limited: 500,
+  mempool_is_full: 507
+} as const
+
+/** A code of the nodes' errors. */
+export type ErrorCode = keyof typeof statusOfCode
+
+/** Which part of the node an error comes from; only the ledger's own errors carry the position. */
+export type Source = 'framework' | 'verification' | 'ledger'
+
+/** What a node answers in place of a success. */
+export class Problem extends Error {
+  readonly status: number
+  readonly code: ErrorCode
+  readonly source: Source
+
+  constructor (source: Source, code: ErrorCode, message: string, status: number = statusOfCode[code]) {
+    super(message)
+    this.source = source
+    this.code = code
+    this.status = status
+  }
+}
+
+/** A request that the web framework refuses before the node's own code sees it. */
+export function framework (message: string, status = 400): Problem {
+  return new Problem('framework', 'web_framework_error', message, status)
+}
+
+/** A body that the framework cannot read. */
+export function malformed (reason: string): Problem {
+  return framework(`parse request payload error: ${reason}`)
+}
+
+/** A version above the head. */
+export function versionNotFound (version: bigint): Problem {
+  return new Problem('ledger', 'version_not_found', `Ledger version not found by Ledger version(${version})`)
+}
+
+/** A version below the oldest. */
+export function versionPruned (version: bigint): Problem {
+  return new Problem('ledger', 'version_pruned', `Ledger version(${version}) has been pruned`)
+}
+
+/** An item that a table does not hold; the key is told as it was sent. */
+export function itemNotFound (handle: Address, key: string, version: bigint): Problem {
+  return new Problem('ledger', 'table_item_not_found',
+    `Table Item not found by Table handle(${shortAddress(handle)}), Table key(${key}) and Ledger version(${version})`)
+}
+
+/** A resource that an account does not have. */
+export function resourceNotFound (address: Address, tag: StructTag, version: bigint): Problem {
+  return new Problem('ledger', 'resource_not_found',
+    `Resource not found by Address(${shortAddress(address)}), Struct tag(${printTypeTag(tag)}) and Ledger version(${version})`)
+}
+
+/** A field that a resource does not have. */
+export function fieldNotFound (address: Address, tag: StructTag, field: string, version: bigint): Problem {
+  return new Problem('ledger', 'struct_field_not_found', `Struct Field not found by Address(${shortAddress(address)}), ` +
+    `Struct tag(${printTypeTag(tag)}), Field name(${field}) and Ledger version(${version})`)
+}
+
+/** Input that only the ledger can refuse. */
+export function invalidInput (message: string): Problem {
+  return new Problem('ledger', 'invalid_input', message)
+}

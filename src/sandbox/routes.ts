@@ -1,0 +1,38 @@
+import { type Question } from './question.js'
+import { readBlock } from './read-block.js'
+import { readEvents } from './read-events.js'
+import { readModules } from './read-modules.js'
+import { readGasPrice, readHealth, readIndex, readInfo } from './read-node.js'
+import { readTableItem } from './read-table-item.js'
+import { type Reply } from './reply.js'
+
+/** One route of the node. */
+export interface Route {
+  readonly endpoint: string
+  readonly method: 'GET' | 'POST'
+  /** The segments of the path; `:` stands for a parameter. */
+  readonly path: readonly string[]
+  readonly answer: (question: Question) => Reply
+}
+
+/** Every route that the node has. */
+export const routes = [
+  { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], answer: readTableItem },
+  { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
+  { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
+  { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlock },
+  { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },
+  { endpoint: 'info', method: 'GET', path: ['v1', 'info'], answer: readInfo },
+  { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], answer: readHealth },
+  { endpoint: 'index', method: 'GET', path: ['v1'], answer: readIndex },
+  { endpoint: 'index', method: 'GET', path: ['v1', ''], answer: readIndex }
+] as const satisfies readonly Route[]
+
+/** What the node is asked for; `other` is what it does not know. */
+export type EndpointName = typeof routes[number]['endpoint'] | 'other'
+
+/** The route of a path, whatever the method; the segments are compared as they were sent. */
+export function routeOf (segments: readonly string[]): typeof routes[number] | undefined {
+  return routes.find(({ path }) => path.length === segments.length &&
+    path.every((part, index) => part === ':' || part === segments[index]))
+}

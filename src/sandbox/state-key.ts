@@ -1,0 +1,23 @@
+import { type Address, addressBytes } from './address.js'
+import { readLength, sizedBytes, textBytes } from './bcs.js'
+import { isIdentifier } from './type-tag.js'
+
+const accessPath = Buffer.from([0])
+const code = Buffer.from([0])
+
+/** The state key of a module: what pages are ordered by, and what a cursor is in hex. */
+export function moduleKey (address: Address, name: string): Buffer {
+  const path = Buffer.concat([code, addressBytes(address), textBytes(name)])
+  return Buffer.concat([accessPath, addressBytes(address), sizedBytes(path)])
+}
+
+/** Reads a cursor; undefined when it is not the hex of the state key of a module. */
+export function readCursor (hex: string): Buffer | undefined {
+  if (!/^(?:[0-9a-fA-F]{2})+$/.test(hex)) return undefined
+  const bytes = Buffer.from(hex, 'hex')
+  const path = readLength(bytes, 33)
+  if (bytes[0] !== 0 || path === undefined || bytes.length !== path.next + path.value) return undefined
+  const name = readLength(bytes, path.next + 33)
+  if (bytes[path.next] !== 0 || name === undefined || bytes.length !== name.next + name.value) return undefined
+  return isIdentifier(bytes.toString('latin1', name.next)) ? bytes : undefined
+}

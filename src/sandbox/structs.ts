@@ -1,0 +1,65 @@
+import { addressOf } from './address.js'
+import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
+
+/** A field of a struct, in the order of its declaration. */
+export interface Field {
+  readonly name: string
+  readonly type: TypeTag
+}
+
+interface Declaration {
+  readonly params: number
+  readonly fields: (arg: TypeTag) => Field[]
+}
+
+const cell = structOf('42', 'game', 'Cell')
+
+const declarations: Readonly<Record<string, Declaration>> = {
+  '0x42::game::Cell': {
+    params: 0,
+    fields: () => [
+      { name: 'x', type: primitive('u64') },
+      { name: 'y', type: primitive('u64') },
+      { name: 'owner', type: primitive('address') }
+    ]
+  },
+  '0x42::game::Line': {
+    params: 1,
+    fields: arg => [{ name: 'from', type: cell }, { name: 'to', type: cell }, { name: 'tag', type: arg }]
+  },
+  '0x42::shop::Item': {
+    params: 0,
+    fields: () => [
+      { name: 'name', type: structOf('1', 'string', 'String') },
+      { name: 'price', type: primitive('u128') },
+      { name: 'sold', type: primitive('bool') }
+    ]
+  },
+  '0x1::option::Option': { params: 1, fields: arg => [{ name: 'vec', type: { kind: 'vector', of: arg } }] }
+}
+
+/** The fields of a struct that the sandbox knows; undefined for any other. */
+export function fieldsOf (tag: StructTag): Field[] | undefined {
+  const declared = declarations[pathOf(tag)]
+  if (declared === undefined || declared.params !== tag.args.length) return undefined
+  return declared.fields(tag.args[0] ?? tag)
+}
+
+/** The structs with a JSON form of their own; undefined for any other. */
+export function specialOf (tag: StructTag): 'string' | 'object' | 'option' | undefined {
+  if (pathOf(tag) === '0x1::string::String' && tag.args.length === 0) return 'string'
+  if (pathOf(tag) === '0x1::object::Object' && tag.args.length === 1) return 'object'
+  return pathOf(tag) === '0x1::option::Option' && tag.args.length === 1 ? 'option' : undefined
+}
+
+function pathOf (tag: StructTag): string {
+  return printTypeTag({ ...tag, args: [] })
+}
+
+function primitive (name: Primitive): TypeTag {
+  return { kind: 'primitive', name }
+}
+
+function structOf (digits: string, module: string, name: string): TypeTag {
+  return { kind: 'struct', address: addressOf(digits), module, name, args: [] }
+}

@@ -1,0 +1,244 @@
+import t, { type Test } from 'tap'
+import { releases, startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { ask, getRaw, sendRaw } from './ask.js'
+
+async function start (t: Test, options: SandboxOptions = {}) {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(() => sandbox.close())
+  return sandbox
+}
+
+const position = ['x-aptos-chain-id', 'x-aptos-ledger-version', 'x-aptos-ledger-oldest-version', 'x-aptos-ledger-timestampusec',
+  'x-aptos-epoch', 'x-aptos-block-height', 'x-aptos-oldest-block-height']
+
+t.test('a success carries the seven position headers, in lower case and in the order of the wire', async t => {
+  const { url, ledger } = await start(t)
+  const index = await ask(`${url}/v1`)
+  t.same(index.names, ['content-type', ...position, 'content-length', 'date'])
+  t.equal(index.headers['content-type'], 'application/json; charset=utf-8')
+  const { head, oldest } = ledger
+  t.same(position.map(name => index.headers[name]), ['4', `${head.version}`, `${oldest.version}`, `${head.timestampUsec}`,
+    `${head.epoch}`, `${head.blockHeight}`, `${oldest.blockHeight}`])
+  t.same(index.json, {
+    chain_id: 4,
+    epoch: `${head.epoch}`,
+    ledger_version: `${head.version}`,
+    oldest_ledger_version: `${oldest.version}`,
+    ledger_timestamp: `${head.timestampUsec}`,
+    node_role: 'full_node',
+    oldest_block_height: '100',
+    block_height: '999',
+    git_hash: releases.variants,
+    encryption_key: null
+  })
+  t.equal((await ask(`${url}/v1/`)).text, index.text)
+  ledger.release = releases.enums
+  t.equal((await ask(`${url}/v1/`)).json.git_hash, releases.enums)
+})
+
+t.test('the same seed and the same growth give the same bytes', async t => {
+  const [one, two, other] = await Promise.all([start(t, { blocks: 50 }), start(t, { blocks: 40 }), start(t, { blocks: 50, seed: 2 })])
+  two.ledger.grow(10)
+  two.ledger.pruneTo(49)
+  one.ledger.pruneTo(49)
+  const version = one.ledger.head.version
+  for (const path of ['/v1', `/v1/blocks/by_version/${version}?with_transactions=true`, '/v1/accounts/0x42/modules', '/v1/estimate_gas_price']) {
+    const [first, second] = await Promise.all([ask(one.url + path), ask(two.url + path)])
+    t.equal(first.status, 200)
+    t.equal(first.text, second.text)
+    t.same({ ...first.headers, date: '' }, { ...second.headers, date: '' })
+  }
+  t.not((await ask(`${other.url}/v1/accounts/0x42/modules`)).text, (await ask(`${one.url}/v1/accounts/0x42/modules`)).text)
+})
+
+t.test('blocks tile the versions, times rise, and every version finds its block, at the top of u64 as well', async t => {
+  for (const startVersion of [0n, 2n ** 53n + 1n, 2n ** 64n - 60_000n]) {
+    const { ledger } = await start(t, { startVersion, blocks: 1_600 })
+    t.equal(ledger.block(0).firstVersion, startVersion)
+    const sizes = new Set<bigint>()
+    for (let height = 1; height <= ledger.height; height++) {
+      const [before, block] = [ledger.block(height - 1), ledger.block(height)]
+      sizes.add(block.lastVersion - block.firstVersion + 1n)
+      if (block.firstVersion !== before.lastVersion + 1n || block.timestampUsec <= before.timestampUsec) t.fail(`block ${height}`)
+      if (ledger.blockOf(block.firstVersion).height !== block.height || ledger.blockOf(block.lastVersion).height !== block.height) t.fail(`versions of ${height}`)
+    }
+    for (const size of [1n, 2n, 9n, 12_000n, 3_500n, 6_000n]) t.ok(sizes.has(size), `a block of ${size}`)
+    t.equal(ledger.block(500).lastVersion - ledger.block(500).firstVersion, 11_999n)
+    t.equal(ledger.head.version, ledger.block(ledger.height).lastVersion)
+  }
+})
+
+t.test('the edge is what was pruned or what the window leaves, and never goes back', async t => {
+  const { ledger } = await start(t, { blocks: 50, prunedBlocks: 10, windowBlocks: 45 })
+  t.equal(ledger.oldest.blockHeight, 10n)
+  ledger.grow(20)
+  t.equal(ledger.oldest.blockHeight, 25n)
+  ledger.pruneTo(60n)
+  ledger.pruneTo(3)
+  t.equal(ledger.oldest.blockHeight, 60n)
+  ledger.pruneTo(1_000)
+  t.same(ledger.oldest, { version: ledger.block(69).firstVersion, blockHeight: 69n })
+  t.throws(() => ledger.block(70), RangeError)
+})
+
+t.test('the chain grows by itself when it is told to', async t => {
+  const { ledger } = await startAndKeep(t)
+  const before = ledger.head
+  while (ledger.head.blockHeight < before.blockHeight + 2n) await new Promise(resolve => setImmediate(resolve))
+  t.ok(ledger.head.version > before.version)
+  t.ok(ledger.head.timestampUsec > before.timestampUsec)
+})
+
+async function startAndKeep (t: Test) {
+  const sandbox = await startSandbox({ blockMs: 1, blocks: 5, release: releases.events })
+  t.teardown(() => sandbox.close())
+  t.equal(sandbox.ledger.release, releases.events)
+  return sandbox
+}
+
+t.test('the node info has no position and another order of members each time', async t => {
+  const { url } = await start(t, { chainId: 1 })
+  const [first, second] = [await ask(`${url}/v1/info`), await ask(`${url}/v1/info`)]
+  t.same(first.names, ['content-type', 'content-length', 'date'])
+  t.same(first.json, second.json)
+  t.not(first.text, second.text)
+  t.equal(first.json.chain_id, 'mainnet')
+  t.equal((await ask(`${(await start(t, { chainId: 77 })).url}/v1/info`)).json.chain_id, '77')
+  const hosted = await start(t, { infoIsIndex: true })
+  t.equal((await ask(`${hosted.url}/v1/info`)).json.chain_id, 4)
+})
+
+t.test('gas is told as numbers, health as a word, and both with the position', async t => {
+  const { url } = await start(t)
+  const gas = await ask(`${url}/v1/estimate_gas_price`)
+  t.match(gas.json, { deprioritized_gas_estimate: Number, gas_estimate: Number, prioritized_gas_estimate: Number })
+  const bytes = await ask(`${url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
+  t.equal(bytes.headers['content-type'], 'application/x-bcs')
+  t.equal(bytes.body.readBigUInt64LE(), BigInt(gas.json.gas_estimate))
+  const health = await ask(`${url}/v1/-/healthy`)
+  t.same(health.json, { message: 'aptos-node:ok' })
+  for (const heard of [gas, bytes, health]) t.ok(heard.headers['x-aptos-ledger-version'])
+})
+
+t.test('Accept is decided by the first item that is exactly one of the two types', async t => {
+  const { url, ledger } = await start(t, { blocks: 20, prunedBlocks: 0 })
+  const cases: Array<[string, boolean]> = [
+    ['application/x-bcs', true], ['APPLICATION/X-BCS', true], ['text/html, application/x-bcs', true],
+    ['application/x-bcs, application/json', true], ['application/json, application/x-bcs', false],
+    ['application/x-bcs;q=0.9', false], ['application/x-bcs;q=1', false], ['application/x-bcs; charset=utf-8', false],
+    ['*/*', false], ['application/*', false], ['', false], ['application/json;q=0.1, application/x-bcs', true]
+  ]
+  for (const [accept, binary] of cases) {
+    const { headers } = await ask(`${url}/v1`, { headers: { accept } })
+    t.equal(headers['content-type'], binary ? 'application/x-bcs' : 'application/json; charset=utf-8', accept)
+  }
+  const { body } = await ask(`${url}/v1`, { headers: { accept: 'application/x-bcs' } })
+  t.equal(body.length, 1 + 8 * 4 + 1 + 8 * 2)
+  t.equal(body.readBigUInt64LE(9), ledger.head.version)
+  t.match((await ask(`${url}/v1/info`, { headers: { accept: 'application/x-bcs' } })).headers['content-type'], /json/)
+})
+
+t.test('a form that is switched off is refused with 403 and without the position', async t => {
+  const [noBcs, noJson] = await Promise.all([start(t, { bcsOutput: false }), start(t, { jsonOutput: false })])
+  const refused = await ask(`${noBcs.url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
+  t.equal(refused.status, 403)
+  t.same(refused.names, ['content-type', 'content-length', 'date'])
+  t.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
+  t.equal(refused.text, '{"message":"Estimate gas price with BCS output is disabled on this endpoint","error_code":"api_disabled","vm_error_code":null}')
+  t.equal((await ask(`${noJson.url}/v1/accounts/1/modules`)).json.message, 'Get account modules with JSON output is disabled on this endpoint')
+  t.equal((await ask(`${noJson.url}/v1`, { headers: { accept: 'application/x-bcs' } })).status, 200)
+})
+
+t.test('HEAD answers what GET does without the body; other methods and unknown paths are refused by the framework', async t => {
+  const { url } = await start(t)
+  const head = await ask(`${url}/v1`, { method: 'HEAD' })
+  t.equal(head.status, 200)
+  t.equal(head.headers['content-length'], String((await ask(`${url}/v1`)).body.length))
+  t.equal(head.body.length, 0)
+  const cases: Array<[string, string, number, string]> = [
+    ['DELETE', '/v1', 405, 'method not allowed'], ['GET', '/v1/tables/1/item', 405, 'method not allowed'],
+    ['HEAD', '/v1/tables/1/item', 405, ''], ['OPTIONS', '/v1/info', 405, 'method not allowed'],
+    ['GET', '/v1/info/', 404, 'not found'], ['GET', '/v2', 404, 'not found'], ['GET', '/', 404, 'not found'],
+    ['GET', '/v1/Info', 404, 'not found'], ['GET', '/v1/inf%6f', 404, 'not found'], ['GET', '/v1/accounts/1%2Fmodules', 404, 'not found']
+  ]
+  for (const [method, path, status, message] of cases) {
+    const refused = await ask(url + path, { method })
+    t.equal(refused.status, status, path)
+    t.same(refused.names, ['content-type', 'content-length', 'date'])
+    t.equal(refused.headers['content-type'], 'application/json')
+    if (method !== 'HEAD') t.equal(refused.text, JSON.stringify({ message, error_code: 'web_framework_error', vm_error_code: null }))
+  }
+})
+
+t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one that is too long 414', async t => {
+  const { url } = await start(t)
+  for (const target of ['/v1/<', '/v1/a>', '/v1/`', '/v1#x', '/v1?a=<', '/v1?a="', '/v1?a#b']) {
+    t.match(await getRaw(url, target), /^HTTP\/1\.1 400 Bad Request\r\ncontent-length: 0\r\ndate: [^\r]+\r\n\r\n$/, target)
+  }
+  t.match(await getRaw(url, '/v1/\xc3\xa9'), /^HTTP\/1\.1 400 /)
+  t.match(await sendRaw(url, 'what is this\r\n\r\n'), /^HTTP\/1\.1 400 .*content-length: 0\r\n\r\n$/s)
+  t.match(await getRaw(url, `/v1?a=${'x'.repeat(70_000)}`), /^HTTP\/1\.1 414 /)
+  for (const target of ['/v1?a={}|^`', 'http://elsewhere/v1', '/v1?limit=x&&=&y']) {
+    t.match(await getRaw(url, target), /^HTTP\/1\.1 200 OK\r\n/, target)
+  }
+  t.match(await getRaw(url, '/v1/"{}|^'), /^HTTP\/1\.1 404 Not Found\r\n/)
+  t.match(await getRaw(url, 'http://elsewhere'), /^HTTP\/1\.1 404 Not Found\r\n/)
+})
+
+t.test('the family of the headers and a path before /v1 can be chosen', async t => {
+  const { url } = await start(t, { family: 'x-node-', pathPrefix: '/key123' })
+  t.match(url, /\/key123$/)
+  t.ok((await ask(`${url}/v1`)).headers['x-node-ledger-version'])
+  t.equal((await ask(`${new URL(url).origin}/v1`)).status, 404)
+  t.equal((await ask(`${new URL(url).origin}/sandbox`)).status, 200)
+})
+
+t.test('people see and steer the sandbox over HTTP, and that does not count as asking the node', async t => {
+  const { url, ledger, faults, asked } = await start(t, { blocks: 20, prunedBlocks: 0 })
+  const shown = await ask(`${url}/sandbox`)
+  t.match(shown.json, { head: { blockHeight: '19' }, oldest: { version: '0' }, asked: { total: 0 }, faults: [], options: { seed: 1 } })
+  await ask(`${url}/sandbox/grow?blocks=5`, { method: 'POST' })
+  await ask(`${url}/sandbox/grow`, { method: 'POST' })
+  t.equal(ledger.head.blockHeight, 25n)
+  await ask(`${url}/sandbox/prune?height=7`, { method: 'POST' })
+  t.equal(ledger.oldest.blockHeight, 7n)
+  const added = await ask(`${url}/sandbox/faults`, { method: 'POST', body: '{"kind":"panic200","match":"index"}' })
+  t.same(added.json.faults, [{ kind: 'panic200', match: 'index' }])
+  t.equal((await ask(`${url}/v1`)).json.error_code, 'internal_error')
+  await ask(`${url}/sandbox/faults`, { method: 'DELETE' })
+  t.same(faults.list, [])
+  t.equal(asked.total, 1)
+  for (const [path, method, body] of [['/grow?blocks=x', 'POST'], ['/prune', 'POST'], ['/faults', 'POST', '{'], ['/faults', 'POST', '{"kind":"toString"}']] as const) {
+    t.equal((await ask(`${url}/sandbox${path}`, { method, ...body && { body } })).status, 400, path)
+  }
+  t.equal((await ask(`${url}/sandbox/nothing`)).status, 404)
+})
+
+t.test('what was asked is counted by endpoint and kept with its raw headers, up to a thousand', async t => {
+  const { url, asked } = await start(t, { blocks: 5 })
+  await ask(`${url}/v1`, { headers: { 'X-Trace': 'a' } })
+  await ask(`${url}/v1/tables/1/item`, { method: 'POST', body: 'hello' })
+  await ask(`${url}/unknown`)
+  await getRaw(url, '/<')
+  t.equal(asked.total, 4)
+  t.equal(asked.of('index'), 1)
+  t.equal(asked.of('other'), 2)
+  t.equal(asked.of('info'), 0)
+  t.match(asked.log[0], { endpoint: 'index', method: 'GET', url: '/v1' })
+  t.ok(asked.log[0]?.headers.includes('X-Trace'))
+  t.equal(asked.log[1]?.body, 'hello')
+  asked.reset()
+  t.equal(asked.total, 0)
+  t.same(asked.log, [])
+  for (let index = 0; index < 1_001; index++) asked.note({ endpoint: 'index', method: 'GET', url: `/${index}`, headers: [], body: '' })
+  t.equal(asked.log.length, 1_000)
+  t.equal(asked.log[0]?.url, '/1')
+})
+
+t.test('closing twice is fine, and a host that is IPv6 is written as one', async t => {
+  const sandbox = await startSandbox({ blockMs: 0, blocks: 5, host: '::1' })
+  t.match(sandbox.url, /^http:\/\/\[::1\]:\d+$/)
+  t.equal((await ask(`${sandbox.url}/v1`)).status, 200)
+  await sandbox.close()
+  await sandbox.close()
+})
