@@ -1,9 +1,8 @@
 import { type Config } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
-import { type Varve } from './serve.js'
 
 /** What a person sees first: where varve listens, what it reads from, and three lines to try. */
-export function bannerOf (varve: Pick<Varve, 'url' | 'adminUrl'>, config: Config): string {
+export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, config: Config): string {
   const [node] = config.upstreams
   const upstream = node === undefined ? 'the embedded sandbox node (made-up data; set --upstream URL for a real one)' : maskUrl(node.url)
   const modules = `${varve.url}/v1/accounts`

@@ -1,26 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { type Server } from 'node:http'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
-import { type Logger } from 'pino'
-import { type Config } from '../config/schema.js'
-import { type Metrics } from '../metrics.js'
-import { type Parts } from '../proxy/parts.js'
-import { type Stamper } from '../proxy/stamp.js'
 import { type Refusal } from '../reads/refusal.js'
 import { answerClientErrors } from './client-errors.js'
-import { Drain } from './drain.js'
-import { readRoutes, replyWith } from './read-routes.js'
+import { readRoutes } from './read-routes.js'
 import { refusalOf } from './refusal-of.js'
-
-/** What the public listener is made of. */
-export interface PublicParts {
-  readonly config: Pick<Config, 'limits' | 'log' | 'tls'>
-  readonly parts: Parts
-  readonly stamper: Stamper
-  readonly metrics: Metrics
-  readonly log: Logger
-  readonly drain: Drain
-}
+import { type PublicParts, replyWith } from './reply.js'
 
 // A client that sends its head or body a byte at a time is cut off in seconds, not never.
 const headersTimeoutMs = 5000

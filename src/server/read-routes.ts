@@ -5,8 +5,8 @@ import { type OutcomeName } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
-import { type PublicParts } from './public-app.js'
 import { refusalOf } from './refusal-of.js'
+import { type PublicParts, replyWith } from './reply.js'
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do. */
 export function readRoutes (app: FastifyInstance, context: PublicParts): void {
@@ -48,20 +48,4 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
 // Node would refuse this by itself, but not in the node's shape (RFC 9112, section 3.2).
 function requireHost ({ raw, headers }: FastifyRequest): void {
   if (headers.host === undefined && raw.httpVersion === '1.1') throw new Refusal(400, 'web_framework_error', 'the Host header is missing', ['connection', 'close'])
-}
-
-/** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
-export function replyWith (
-  context: PublicParts, request: FastifyRequest, reply: FastifyReply, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply
-): void {
-  reply.hijack()
-  const { raw } = reply
-  const tookMs = reply.elapsedTime
-  const lines = context.drain.isDraining ? [...ready.lines, 'connection', 'close'] : ready.lines
-  raw.writeHead(ready.status, lines)
-  raw.end(request.method === 'HEAD' ? undefined : ready.body)
-  context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
-  if (context.config.log.access) {
-    context.log.info({ id: request.id, method: request.method, url: request.raw.url, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
-  }
 }

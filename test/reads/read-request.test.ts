@@ -88,7 +88,7 @@ t.test('what may mean another table key is another key', async t => {
   const different: [string, string, string][] = [
     ['u64', '18446744073709551615', '18446744073709551614'], ['u64', '1', '1.0'], ['u64', '0', '-0'], ['u64', '1', '"1"'], ['u64', '10', '1e1'],
     ['u64', '"18446744073709551616"', '"018446744073709551616"'], ['u8', '"7"', '"07"'], ['bool', 'true', 'false'], ['bool', 'null', '"null"'],
-    ['0x1::string::String', '"AB"', '"ab"'], ['0x1::string::String', '"7"', '"07"'], ['0x1::string::String', '"\\ud800"', '"\\ud801"'],
+    ['0x1::string::String', '"AB"', '"ab"'], ['0x1::string::String', '"7"', '"07"'],
     ['vector<u8>', '"0xa"', '"a"'], ['vector<u8>', '"0Xab"', '"0xab"'], ['vector<u64>', '["1","2"]', '["2","1"]'], ['vector<u64>', '["1"]', '"1"'], ['address', '"0X1"', '"0x1"'],
     ['0x1::a::S', '{"a":{"a":1}}', '{"a":1}'], ['0x1::m::S', '{"constructor":{"prototype":{"x":1}},"a":1}', '{"a":1}'], ['0x1::m::S', '{"__proto__":1,"a":1}', '{"a":1}'],
     ['0x2::object::Object<u8>', '"0x1"', '"01"'], ['0x1::a::S', '[]', '{}'], ['vector<0x1::a::S>', '[{"a":1}]', '[{"a":2}]']
@@ -155,7 +155,7 @@ t.test('a body that cannot be read with certainty is refused', async t => {
     '{"key_type":"u64","value_type":"u64"}', '{"key_type":"u64","key":1}', '{"value_type":"u64","key":1}', '{"key_type":1,"value_type":"u64","key":1}', '{"key_type":"u64","value_type":null,"key":1}',
     body('1', ''), body('1', '0x1::a'), body('1', 'u64', 'vector'),
     body('"1","key":"2"'), body('"1","key":"1"'), body('"1","k\\u0065y":"1"'), body('{"a":1,"a":1}'), body('{"a":[{"b":1,"b":1}]}'), body('1,"x":{"y":1,"y":2}'), body('{"__proto__":1,"__proto__":1}'),
-    body('['.repeat(20_000) + ']'.repeat(20_000)), body('['.repeat(127) + ']'.repeat(127)), body('\u00a01')
+    body('['.repeat(20_000) + ']'.repeat(20_000)), body('['.repeat(127) + ']'.repeat(127)), body('\u00a01'), body('"\\ud800"'), body('{"\\udc00":1}'), body('["\\ud800x"]')
   ]
   for (const text of bad) t.match(refusalOf(item, { body: text }), { status: 400, code: 'invalid_input' }, text.slice(0, 90))
   t.match(refusalOf(item, { body: Buffer.from([...Buffer.from(body('"'))].concat(0xff, 0xfe)) }), { status: 400 }, 'not UTF-8')

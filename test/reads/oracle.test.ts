@@ -1,0 +1,91 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { mediaTypes } from '../../src/reads/accept.js'
+import { keysOf, targetOf, type Read } from '../../src/reads/read.js'
+import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
+import { Refusal } from '../../src/reads/refusal.js'
+import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { ask, type Got } from '../support/client.js'
+import { checkAsync, seeded } from '../support/properties.js'
+import { spelledRequest, type Spelled } from '../support/requests.js'
+
+// The sandbox reads requests by itself, so it is the judge of what varve makes of them; it stands still meanwhile.
+const sandbox = await startSandbox({ blockMs: 0 })
+t.teardown(async () => {
+  await sandbox.close()
+})
+
+function readOf ({ method, target, accept, contentType, body }: Spelled): Read | Refusal | undefined {
+  try {
+    const match = matchEndpoint(target)
+    return match && readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') })
+  } catch (error) {
+    if (error instanceof Refusal) return error
+    throw error
+  }
+}
+
+async function direct ({ method, target, accept, contentType, body }: Spelled): Promise<Got> {
+  const headers = { ...(accept !== undefined && { accept }), ...(contentType !== undefined && { 'content-type': contentType }) }
+  return await ask(sandbox.url, target, { method, headers, ...(body !== undefined && { body }) })
+}
+
+async function canonical (read: Read): Promise<Got> {
+  return await direct({ method: read.endpoint.method, target: targetOf(read), accept: mediaTypes[read.accept], contentType: read.body && 'application/json', body: read.body?.sent })
+}
+
+/** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
+function isRefused ({ status, headers, body }: Got): boolean {
+  if (headers['x-aptos-ledger-version'] !== undefined) return false
+  return status === 405 || status === 415 || status === 411 || (status === 404 && body.includes('"web_framework_error"')) || status === 400
+}
+
+const meaningOf = ({ status, headers, body }: Got): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
+
+/**
+ * Whether varve refuses this on purpose although a node may take it: what is given twice, and what the facts leave open
+ * (whether a query's number is decoded once more, as a path's is).
+ */
+function isOnPurpose ({ target, body }: Spelled): boolean {
+  if (/\?.*%25/.test(target)) return true
+  const names = [...new URLSearchParams(target.slice(target.indexOf('?') + 1)).keys()]
+  return new Set(names).size < names.length || /"junk"|"key"/.test(body ?? '')
+}
+
+const primitives = new Set(['', 'bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256', 'address', 'signer', 'vector'])
+
+function namesUnknownType ({ body }: Read): boolean {
+  if (body === undefined) return false
+  const { key_type: keyType, value_type: valueType } = JSON.parse(body.sent) as Record<string, string>
+  const names = `${keyType}<${valueType}`.replace(/0x[0-9a-f]+::[\w$]+::[\w$]+/g, '').split(/[<>,]/)
+  return names.some(name => !primitives.has(name))
+}
+
+t.test(`what varve reads, the node reads with the same meaning; what varve refuses, the node refuses (${seeded})`, async () => {
+  await checkAsync(fc.asyncProperty(spelledRequest, async spelled => {
+    const read = readOf(spelled)
+    const got = await direct(spelled)
+    if (read === undefined) return isRefused(got) || ['index', 'healthy', 'other'].includes(sandbox.asked.log.at(-1)?.endpoint ?? '')
+    if (read instanceof Refusal) return isRefused(got) || isOnPurpose(spelled)
+    const same = await canonical(read)
+    // A refusal may quote the text that was sent; it is kept for nobody.
+    if (isRefused(got) ? got.status !== same.status : JSON.stringify(meaningOf(got)) !== JSON.stringify(meaningOf(same))) return false
+    // Whether a cursor or an unknown type name can be used is the node's own word; all else that varve reads it reads too.
+    return !isRefused(got) || targetOf(read).includes('start=') || namesUnknownType(read)
+  }), 600)
+})
+
+t.test(`two requests that the node answers differently never share a key (${seeded})`, async () => {
+  const answers = new Map<string, { spelled: Spelled, meaning: string }>()
+  await checkAsync(fc.asyncProperty(spelledRequest, async spelled => {
+    const read = readOf(spelled)
+    if (read === undefined || read instanceof Refusal) return
+    const got = await direct(spelled)
+    const keys = keysOf(read, { id: 4, generation: 1 })
+    const key = got.status === 200 ? keys.value : keys.text
+    const meaning = JSON.stringify(meaningOf(got))
+    const before = answers.get(key)
+    if (before !== undefined && before.meaning !== meaning) throw new Error(`${JSON.stringify(before.spelled)} and ${JSON.stringify(spelled)} share ${key}`)
+    answers.set(key, { spelled, meaning })
+  }), 400)
+})
