@@ -14,7 +14,7 @@ export function readJson (bytes: Buffer): JsonDocument | undefined {
     if (depth > maxDepth) return undefined
     const value = parse(source)
     // The library refuses a repeated member only where the two values differ; counting finds the rest.
-    return membersOf(value) === members ? { text, value } : undefined
+    return membersOf(value) === members && isUnicode(value) ? { text, value } : undefined
   } catch {
     return undefined
   }
@@ -77,6 +77,13 @@ function membersOf (value: unknown): number {
   if (!isObject(value)) return 0
   const items = Object.values(value)
   return items.reduce<number>((sum, item) => sum + membersOf(item), items.length)
+}
+
+// Half a surrogate pair is no character, and serde_json refuses it.
+function isUnicode (value: unknown): boolean {
+  if (typeof value === 'string') return !/[\ud800-\udfff]/u.test(value)
+  if (Array.isArray(value)) return value.every(isUnicode)
+  return !isObject(value) || Object.entries(value).every(([name, item]) => isUnicode(name) && isUnicode(item))
 }
 
 /** Whether a value read by this module is a JSON object; numbers are objects of a class of their own. */

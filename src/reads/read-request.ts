@@ -21,8 +21,9 @@ export interface Match {
   readonly search: string
 }
 
-// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, anywhere # and controls.
-const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x3f-\x5f\x61-\x7e\x80-\xff]*(?:\?[\x21\x22\x24-\x3b\x3d\x3f-\x7e\x80-\xff]*)?$/
+// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " < and >,
+// anywhere # and what is not ASCII.
+const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
 
 /** Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that varve does not know. */
 export function matchEndpoint (target: string): Match | undefined {

@@ -305,7 +305,7 @@ t.test('HEAD is the GET without its body, and fills the cache with the whole', a
 t.test('JSON and BCS are never mixed', async t => {
   const stub = await stubNode(t, (request, response) => { ok(response, request.headers.accept ?? '', { 'content-type': request.headers.accept ?? '' }) })
   const varve = await varveAt(t, stub.url)
-  for (const _ of [1, 2]) {
+  for (let round = 0; round < 2; round++) {
     t.match(await varve.get(modules), { body: 'application/json' })
     t.match(await varve.get(modules, { headers: { accept: 'application/x-bcs', connection: 'accept' } }), { body: 'application/x-bcs', headers: { 'content-type': 'application/x-bcs' } })
   }

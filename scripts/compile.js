@@ -1,0 +1,38 @@
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { at, digestOf, program, root, run, say, textOf } from './ground.js'
+
+const stamp = 'dist/.varve-built'
+
+/** The compiled program. */
+export const cli = 'dist/cli.js'
+
+/** Every file below a folder of the checkout, in the same order on every machine. */
+export function filesIn (folder) {
+  if (!existsSync(at(folder))) return []
+  return readdirSync(at(folder), { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile())
+    .map(entry => relative(root, join(entry.parentPath ?? entry.path, entry.name)).replaceAll('\\', '/'))
+    .sort()
+}
+
+/** Compiles the program, unless exactly these sources were compiled last; answers what went wrong, if anything. */
+export async function compile () {
+  if (textOf(stamp) === digestOf(inputs()) && existsSync(at(cli))) return
+  say('building ...')
+  return await compileAfresh()
+}
+
+/** Compiles into an empty folder, so that no file of a source that is gone stays behind. */
+export async function compileAfresh () {
+  const wanted = digestOf(inputs())
+  rmSync(at('dist'), { recursive: true, force: true })
+  const { code, output } = await run(program('typescript/bin/tsc', '-p', '.'))
+  if (code !== 0) return `the build failed:\n${output}`
+  // Written last: a build that was cut short has no stamp and is done again.
+  writeFileSync(at(stamp), wanted)
+}
+
+function inputs () {
+  return [...filesIn('src'), 'tsconfig.json', 'package-lock.json']
+}

@@ -1,0 +1,80 @@
+import { readFileSync, rmSync } from 'node:fs'
+import { relative } from 'node:path'
+import { filesIn } from './compile.js'
+import { at, root, textOf } from './ground.js'
+
+const report = '.tap/report/coverage-final.json'
+const whole = ['src/reads', 'src/ledger', 'src/cache', 'src/proxy']
+const share = 0.95
+
+/** Forgets the report of an earlier run, so that it can never pass for this one's. */
+export function forgetCoverage () {
+  rmSync(at(report), { force: true })
+}
+
+/** Prints every file with a gap, and answers with the sentences that say where there is too little coverage. */
+export function checkCoverage () {
+  const text = textOf(report)
+  if (text === undefined) return ['no coverage was reported']
+  const measured = new Map(Object.values(JSON.parse(text))
+    .map(file => [relative(root, file.path).replaceAll('\\', '/'), file]))
+  const allowed = new Map(JSON.parse(textOf('test/coverage-gaps.json') ?? '[]')
+    .map(({ file, reason }) => [file, reason]))
+
+  const faults = []
+  const folders = new Map()
+  for (const path of filesIn('src').filter(path => path.endsWith('.ts') && hasCode(path))) {
+    const file = countsOf(path, measured.get(path))
+    if (file.gaps.length > 0) console.log(`coverage: ${path}: ${file.gaps.join('; ')}`)
+    if (file.gaps.length > 0 && allowed.has(path)) {
+      console.log(`coverage: ${path}: allowed, ${allowed.get(path)}`)
+      allowed.delete(path)
+      continue
+    }
+    const folder = path.split('/').slice(0, -1).slice(0, 2).join('/')
+    const total = folders.get(folder) ?? { lines: 0, covered: 0 }
+    folders.set(folder, { lines: total.lines + file.lines, covered: total.covered + file.covered })
+    if (whole.includes(folder) && file.gaps.length > 0) faults.push(`${path} is not covered in full`)
+  }
+  for (const [folder, { lines, covered }] of folders) {
+    const percent = Math.floor(covered / lines * 1000) / 10
+    console.log(`coverage: ${folder} ${percent} % of ${lines} lines`)
+    if (!whole.includes(folder) && covered / lines < share) faults.push(`${folder} is covered to ${percent} %, not 95 %`)
+  }
+  for (const path of allowed.keys()) console.log(`coverage: ${path}: listed in test/coverage-gaps.json without a gap`)
+  return faults
+}
+
+// A file of types alone leaves nothing to run, so no test can load it.
+function hasCode (path) {
+  const compiled = path.replace(/^src/, 'dist').replace(/\.ts$/, '.js')
+  return readFileSync(at(compiled), 'utf8').replace(/^\/\/#.*$/m, '').trim() !== 'export {};'
+}
+
+// Lines and statements are one thing here: V8 reports ranges, which are told as a statement for each line.
+function countsOf (path, file) {
+  if (file === undefined) {
+    return { lines: textOf(path).split('\n').length, covered: 0, gaps: ['no test loads it'] }
+  }
+  const missed = (map, hits) => Object.keys(hits).filter(id => [hits[id]].flat().includes(0)).map(id => map[id])
+  const lines = Object.keys(file.s).length
+  const statements = missed(file.statementMap, file.s).map(({ start }) => start.line)
+  const branches = missed(file.branchMap, file.b).map(({ loc }) => loc.start.line)
+  const functions = missed(file.fnMap, file.f).map(({ name, loc }) => `${name} (line ${loc.start.line})`)
+  const gaps = []
+  if (statements.length > 0) gaps.push(`lines ${ranges(statements)}`)
+  if (branches.length > 0) gaps.push(`branches at ${ranges(branches)}`)
+  if (functions.length > 0) gaps.push(`functions ${functions.join(', ')}`)
+  return { lines, covered: lines - statements.length, gaps }
+}
+
+/** 1, 2, 3, 7 is 1-3, 7. */
+function ranges (numbers) {
+  const runs = []
+  for (const line of [...new Set(numbers)].sort((a, b) => a - b)) {
+    const last = runs.at(-1)
+    if (last?.[1] === line - 1) last[1] = line
+    else runs.push([line, line])
+  }
+  return runs.map(([from, to]) => from === to ? `${from}` : `${from}-${to}`).join(', ')
+}

@@ -1,0 +1,68 @@
+const testPoint = /^( *)(not )?ok\b(?: \d+)?(?: - (.*))?$/
+const directive = /(?<!\\)# (?:SKIP|TODO)\b/i
+
+/**
+ * Counts the assertions of a TAP stream, line by line. The line that closes a subtest only repeats what is under it,
+ * so it counts where it failed although nothing under it did: a crash, a wrong plan, an exit code.
+ */
+export class TapCount {
+  passed = 0
+  skipped = []
+  failed = []
+  #onFile
+  // At each depth, what was counted since the last line above that depth: what the next line above will close.
+  #open = []
+  // Points of the short form, `ok 1 - name {`, which stand before what is in them.
+  #before = []
+  #yamlIndent
+  #details
+
+  constructor (onFile) {
+    this.#onFile = onFile
+  }
+
+  line (text) {
+    if (this.#yamlIndent !== undefined) return this.#yaml(text)
+    const [, indent, not, title = ''] = testPoint.exec(text) ?? []
+    if (indent !== undefined) {
+      const point = { depth: indent.length / 4, ok: not === undefined, title: title.replace(/ \{$/, '') }
+      if (title.endsWith(' {')) this.#before.push(point)
+      else this.#take(point)
+    } else if (/^ *---$/.test(text)) {
+      this.#yamlIndent = text.slice(0, -3)
+    } else if (/^ *\}$/.test(text) && this.#before.at(-1)?.depth === (text.length - 1) / 4) {
+      this.#take(this.#before.pop())
+    } else if (text.startsWith('Bail out!')) {
+      this.failed.push({ path: [text], details: [] })
+    }
+  }
+
+  #yaml (text) {
+    if (text === `${this.#yamlIndent}...`) this.#yamlIndent = undefined
+    else this.#details?.push(text.slice(this.#yamlIndent.length))
+  }
+
+  #take ({ depth, ok, title }) {
+    const under = this.#open[depth + 1] ?? { passed: 0, failed: [] }
+    const leaf = under.passed + under.failed.length === 0
+    this.#open.length = Math.min(this.#open.length, depth + 1)
+    const here = this.#open[depth] ??= { passed: 0, failed: [] }
+    const name = title.replace(/ # (?:time=|SKIP|TODO).*$/i, '')
+    this.#details = undefined
+
+    for (const failure of under.failed) failure.path.unshift(name)
+    here.failed.push(...under.failed)
+    here.passed += under.passed
+    if (directive.test(title)) {
+      if (leaf) this.skipped.push(name)
+    } else if (ok && leaf) {
+      this.passed++
+      here.passed++
+    } else if (!ok && under.failed.length === 0) {
+      const failure = { path: [name], details: this.#details = [] }
+      this.failed.push(failure)
+      here.failed.push(failure)
+    }
+    if (depth === 0) this.#onFile({ name, ok, passed: under.passed, time: /# time=(\S+)/.exec(title)?.[1] })
+  }
+}

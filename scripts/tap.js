@@ -1,0 +1,44 @@
+import { createInterface } from 'node:readline'
+import { program, start } from './ground.js'
+import { TapCount } from './tap-count.js'
+
+const detailLines = 40
+// A property that failed has its counterexamples in its name: in full once, then the beginning will do.
+const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
+// How tap started a test file is the same for all of them, and says nothing of why this one failed.
+const commonplace = /^(?:stdio|cwd|externalID|command|args|jobId):|^ {2}- /
+
+/** Runs test files, a line for each as it ends, and answers with the count and tap's own exit code. */
+export async function runTap (...args) {
+  const count = new TapCount(({ name, ok, passed, time }) => {
+    console.log(`${ok ? '  ok  ' : ' FAIL '} ${name}  ${passed} passed${time === undefined ? '' : `, ${time}`}`)
+  })
+  const { child, ended } = start(program('tap/dist/esm/run.mjs', 'run', '--reporter=tap', ...args), {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  for await (const line of createInterface({ input: child.stdout })) count.line(line)
+  return { count, code: (await ended).code }
+}
+
+/** Prints what went wrong, then the counts on the last line, and sets the exit code. */
+export function close ({ count, code, faults = [] }) {
+  const { passed, failed, skipped } = count ?? { passed: 0, failed: [], skipped: [] }
+  const reasons = count === undefined ? faults : [...faults, ...doubts(count, code)]
+  for (const { path, details } of failed) {
+    console.log(`\nfailed: ${path.join(' > ')}`)
+    const telling = path.length > 1 ? details : details.filter(line => !commonplace.test(line))
+    for (const line of telling.slice(0, detailLines)) console.log(`  ${line}`)
+  }
+  if (skipped.length > 0) console.log(`\nskipped: ${skipped.join('; ')}`)
+  for (const reason of reasons) console.log(`\nnot passed: ${reason.trimEnd()}`)
+  if (failed.length > 1) console.log(`\nfailed tests:\n${failed.map(failure => `  ${short(failure)}`).join('\n')}`)
+  console.log(`\n${passed} passed, ${failed.length} failed`)
+  process.exitCode = failed.length + reasons.length > 0 ? 1 : 0
+}
+
+// A runner that failed for a reason of its own is not a success, and neither is one that ran nothing.
+function doubts ({ passed, failed }, code) {
+  if (passed + failed.length === 0) return ['no test was run']
+  if (code !== 0 && failed.length === 0) return [`tap ended with exit code ${code}`]
+  return []
+}

@@ -1,0 +1,48 @@
+import { availableParallelism } from 'node:os'
+import { compile } from './compile.js'
+import { checkCoverage, forgetCoverage } from './coverage.js'
+import { program, requireNode, run, say } from './ground.js'
+import { install } from './install.js'
+import { bringRedis } from './redis.js'
+import { close, runTap } from './tap.js'
+
+const chosen = process.argv.slice(2)
+const jobs = `--jobs=${availableParallelism()}`
+
+requireNode()
+close(await test())
+
+async function test () {
+  const missing = await install()
+  if (missing !== undefined) return { faults: [missing] }
+
+  // Side by side, since each keeps one core busy; before the tests, since some of those watch the clock.
+  const [redis, built, ...checks] = await Promise.all(
+    chosen.length > 0 ? [bringRedis(), compile()] : [bringRedis(), ...typesAndBuild(), lint()])
+  const faults = [redis, built, ...checks].filter(fault => fault !== undefined)
+  if (redis !== undefined || built !== undefined) return { faults }
+
+  say('running the tests ...')
+  if (chosen.length > 0) return await runTap('--disable-coverage', jobs, ...chosen)
+  forgetCoverage()
+  const { count, code } = await runTap('--coverage-report=json', '--allow-incomplete-coverage', jobs)
+  return { count, code, faults: [...faults, ...checkCoverage()] }
+}
+
+// One after the other, so that one mistake in the program is not told twice.
+function typesAndBuild () {
+  const built = compile()
+  return [built, built.then(fault => fault === undefined ? checkTypes() : undefined)]
+}
+
+async function checkTypes () {
+  say('checking types ...')
+  const { code, output } = await run(program('typescript/bin/tsc', '-p', 'test'))
+  if (code !== 0) return `the type check failed:\n${output}`
+}
+
+async function lint () {
+  say('linting ...')
+  const { code, output } = await run(program('eslint/bin/eslint.js', '.'))
+  if (code !== 0) return `the lint failed:\n${output}`
+}
