@@ -1,0 +1,200 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { targetOf } from '../src/reads/read.js'
+import { matchEndpoint, readRequest } from '../src/reads/read-request.js'
+import { Refusal } from '../src/reads/refusal.js'
+import { ask, item, type Got } from './support/client.js'
+import { checkAsync, seeded } from './support/properties.js'
+import { spelledRequest, type Spelled } from './support/requests.js'
+import { varveAtSandbox } from './support/varve.js'
+
+const status = 'cache-status'
+const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
+const table = '/v1/tables/0x5eed/item?ledger_version=2000'
+
+t.test('a miss, a hit, and a hit by another spelling with the position moved on', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const miss = await varve.get(modules)
+  t.match(miss, { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; stored', 'x-node-block-height': '999' } })
+  t.match(await varve.get(modules), { status: 200, body: miss.body, headers: { [status]: 'varve; hit; detail=memory' } })
+  sandbox.ledger.grow(5)
+  // Any answer teaches the position; here it is a latest read of something else.
+  await varve.get('/v1/accounts/0x42/modules')
+  const spelled = await varve.get('/v1/accounts/0000001/modules?limit=02&ledger_version=%2B2000')
+  t.match(spelled, { status: 200, body: miss.body, headers: { [status]: 'varve; hit; detail=memory', 'x-node-block-height': '1004', 'x-node-ledger-version': String(sandbox.ledger.head.version) } })
+  t.equal(spelled.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the answer')
+  t.equal(sandbox.asked.of('account_modules'), 2)
+})
+
+t.test('a page walk through varve is the node\'s own listing, under both families of names', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const whole = JSON.parse((await ask(sandbox.url, '/v1/accounts/0x1/modules?ledger_version=2000')).body) as unknown[]
+  for (const name of ['x-node-cursor', 'x-aptos-cursor']) {
+    const walked: unknown[] = []
+    let start = ''
+    do {
+      const page = await varve.get(`/v1/accounts/0x1/modules?ledger_version=2000&limit=10${start}`)
+      walked.push(...JSON.parse(page.body) as unknown[])
+      start = page.headers[name] === undefined ? '' : `&start=${String(page.headers[name])}`
+    } while (start !== '')
+    t.same(walked, whole)
+  }
+  t.equal(sandbox.asked.of('account_modules'), 1 + Math.ceil(whole.length / 10), 'the second walk is answered from the cache')
+})
+
+t.test('table items of every kind are the node\'s, byte for byte, in JSON and in BCS, and are read once', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const kinds: [string, string, string][] = [
+    ['u64', '"7"', 'u64'], ['u64', '"7"', 'u128'], ['u64', '"7"', 'bool'], ['u64', '"7"', 'address'], ['u64', '"7"', 'vector<u8>'], ['u64', '"7"', '0x1::string::String'], ['u64', '"7"', '0x42::game::Cell'],
+    ['0x1::string::String', '"alice"', 'u64'], ['0x42::game::Cell', '{"x":"1","y":"2","owner":"0x1"}', 'u64'], ['address', '"0xcafe"', 'u64'], ['u8', '3', 'vector<u64>']
+  ]
+  for (const [keyType, key, valueType] of kinds) {
+    for (const accept of ['application/json', 'application/x-bcs']) {
+      const how = item(keyType, key, valueType)
+      const asked = { ...how, headers: { ...how.headers as Record<string, string>, accept } }
+      const direct = await ask(sandbox.url, table, asked)
+      for (let round = 0; round < 2; round++) {
+        const got = await varve.get(table, asked)
+        t.same([got.status, got.bytes, got.headers['content-type']], [direct.status, direct.bytes, direct.headers['content-type']], `${keyType} ${key} as ${valueType} in ${accept}`)
+        t.equal(String(got.headers[status]).includes('hit'), round === 1)
+      }
+    }
+  }
+  t.equal(sandbox.asked.of('table_item'), 4 * kinds.length)
+})
+
+t.test('a latest read is kept for the version that it was read at', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const latest = await varve.get('/v1/tables/0x5eed/item', item('u64', '"7"'))
+  const at = String(latest.headers['x-node-ledger-version'])
+  t.equal(at, String(sandbox.ledger.head.version))
+  sandbox.ledger.grow(100)
+  t.match(await varve.get(`/v1/tables/0x5eed/item?ledger_version=${at}`, item('u64', '"007"')), { body: latest.body, headers: { [status]: 'varve; hit; detail=memory' } })
+  t.match(await varve.get('/v1/tables/0x5eed/item', item('u64', '"7"')), { headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': String(sandbox.ledger.head.version) } })
+  t.equal(sandbox.asked.of('table_item'), 2)
+})
+
+t.test('the node\'s 410 passes untouched, and what was kept is served beyond the nodes\' window', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const kept = await varve.get(modules)
+  sandbox.ledger.grow(1)
+  sandbox.ledger.pruneTo(600)
+  const other = modules.replace('0x1', '0x42')
+  const direct = await ask(sandbox.url, other)
+  t.match(await varve.get(other), { status: 410, body: direct.body, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status', 'x-node-oldest-block-height': '600' } })
+  t.match(await varve.get(modules), { status: 200, body: kept.body, headers: { [status]: 'varve; hit; detail=pruned' } })
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), 1)
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="cache"}'), 1)
+  t.ok((await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}') ?? 0) > 0)
+})
+
+t.test('versions above 2^53 are exact', async t => {
+  const startVersion = 2n ** 63n
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion })
+  const version = sandbox.ledger.block(700).firstVersion
+  const bodies = new Set<string>()
+  for (const each of [version, version + 1n, version + 2n]) {
+    const target = `/v1/tables/0x5eed/item?ledger_version=${each}`
+    const direct = await ask(sandbox.url, target, item('u64', '"99"'))
+    const got = await varve.get(target, item('u64', '"99"'))
+    t.same([got.status, got.body], [direct.status, direct.body])
+    bodies.add(got.body)
+  }
+  t.equal(sandbox.asked.of('table_item'), 6, 'each version is a read of its own')
+  t.match((await varve.get(modules.replace('2000', String(version)))).headers, { 'x-node-ledger-version': String(sandbox.ledger.head.version) })
+})
+
+t.test('whatever family the node\'s headers belong to, clients see both it and the specification\'s', async t => {
+  const { varve } = await varveAtSandbox(t, { family: 'x-movement-' })
+  t.match((await varve.get(modules)).headers, { 'x-movement-block-height': '999', 'x-node-block-height': '999', 'x-movement-cursor': /^00/, 'x-node-cursor': /^00/ })
+})
+
+t.test('a node behind a path prefix is asked there', async t => {
+  const { varve } = await varveAtSandbox(t, { pathPrefix: '/key123' })
+  t.match(await varve.get(modules), { status: 200 })
+})
+
+t.test('each fault of a node is an error in its shape or its own words, never a kept one, and the next read is well', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { timeoutMs: 300 } })
+  const faults: [Parameters<typeof sandbox.faults.add>[0], number][] = [
+    [{ kind: 'hang' }, 503], [{ kind: 'cutShort' }, 503], [{ kind: 'cutShort', chunked: true }, 503], [{ kind: 'garbage' }, 503],
+    [{ kind: 'html' }, 503], [{ kind: 'panic200' }, 503], [{ kind: 'otherChain', chainId: 9 }, 503], [{ kind: 'headers', set: { 'content-encoding': 'gzip' } }, 503],
+    [{ kind: 'error', code: 'internal_error' }, 500], [{ kind: 'error', code: 'api_disabled' }, 403], [{ kind: 'rateLimited', retryAfter: '3' }, 429], [{ kind: 'error', code: 'internal_error', status: 503 }, 503]
+  ]
+  let version = 3000
+  for (const [fault, expected] of faults) {
+    const target = `/v1/accounts/0x42/modules?ledger_version=${version++}`
+    sandbox.faults.add({ match: 'account_modules', times: 1, ...fault })
+    t.match(await varve.get(target), { status: expected }, JSON.stringify(fault))
+    t.match(await varve.get(target), { status: 200, headers: { [status]: /stored/ } }, 'and then well')
+  }
+})
+
+t.test('a hit is served with the node gone', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const kept = await varve.get(modules)
+  await sandbox.close()
+  t.match(await varve.get(modules), { status: 200, body: kept.body, headers: { [status]: /hit/ } })
+  t.match(await varve.get('/v1/accounts/0x42/modules?ledger_version=2000'), { status: 503, headers: { 'retry-after': '1' } })
+  t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: /node does not answer/ })
+  t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 0)
+})
+
+t.test('a node that lags is asked again for a latest read, and its answer bears its own stamp', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  await varve.get(modules)
+  const lag = sandbox.faults.add({ kind: 'lag', blocks: 10 })
+  const behind = await varve.get('/v1/accounts/0x1/modules?limit=1')
+  t.match(behind.headers, { 'x-node-block-height': '989' })
+  t.equal(await varve.metric('varve_stale_latest_total'), 1)
+  t.match((await varve.get(modules)).headers, { 'x-node-block-height': '999' }, 'and the position shown on hits does not go back')
+  t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), { status: 503 }, 'a version already shown is not denied')
+  lag.remove()
+  t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), { status: 200 })
+})
+
+t.test('another release renders anew, and the entry of the old one is not served', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { head: { pollMs: 10 } })
+  const old = await varve.get(modules)
+  sandbox.ledger.release = '1'.repeat(40)
+  const direct = await ask(sandbox.url, modules)
+  t.not(direct.body, old.body)
+  let got = await varve.get(modules)
+  while (got.body === old.body) got = await varve.get(modules)
+  t.equal(got.body, direct.body)
+})
+
+t.test(`whatever varve answers is what the node says, the ledger growing and pruning meanwhile (${seeded})`, async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  await checkAsync(fc.asyncProperty(spelledRequest, fc.nat(9), async (spelled, step) => {
+    if (step === 0) sandbox.ledger.grow()
+    if (step === 1) sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 1)
+    for (let round = 0; round < 2; round++) {
+      const got = await send(varve.url, spelled)
+      if (String(got.headers[status]) === 'varve; detail=refused') return
+      const direct = await send(sandbox.url, atStampedVersion(spelled, got))
+      if (/hit; detail=pruned/.test(String(got.headers[status]))) return
+      const same = got.status === direct.status && got.bytes.equals(direct.bytes) && got.headers['content-type'] === direct.headers['content-type'] && got.headers['x-aptos-cursor'] === direct.headers['x-aptos-cursor']
+      if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
+    }
+  }), 250)
+})
+
+async function send (url: string, { method, target, accept, contentType, body }: Spelled): Promise<Got> {
+  const headers = { ...(accept !== undefined && { accept }), ...(contentType !== undefined && { 'content-type': contentType }) }
+  return await ask(url, target, { method, headers, ...(body !== undefined && { body }) })
+}
+
+/** A latest read as the read at the version that its answer was stamped with: the two must be the same. */
+function atStampedVersion (spelled: Spelled, got: Got): Spelled {
+  const version = got.headers['x-node-ledger-version']
+  const match = matchEndpoint(spelled.target)
+  if (match === undefined || version === undefined || match.endpoint.keyedBy !== 'version') return spelled
+  try {
+    const read = readRequest(match, { method: spelled.method, accept: spelled.accept, contentType: spelled.contentType, body: Buffer.from(spelled.body ?? '') })
+    return read.version === undefined && got.status < 400 ? { ...spelled, target: targetOf({ ...read, version: BigInt(String(version)) }) } : spelled
+  } catch (error) {
+    if (error instanceof Refusal) return spelled
+    throw error
+  }
+}

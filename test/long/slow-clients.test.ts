@@ -1,0 +1,30 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import t from 'tap'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { ok, stubNode } from '../support/stub-node.js'
+import { varveAt } from '../support/varve.js'
+
+t.test('clients that send their head or body a little at a time are cut off within ten seconds, and others are served meanwhile', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url)
+  const { hostname, port } = new URL(varve.url)
+  const started = performance.now()
+  const slow = Array.from({ length: 100 }, (_, at) => {
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {})
+    socket.resume()
+    socket.write(at % 2 === 0 ? 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ' : 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{')
+    const drip = setInterval(() => { socket.write('x') }, 500)
+    return once(socket, 'close').then(() => { clearInterval(drip) })
+  })
+  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 })
+  await Promise.all(slow)
+  t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
+})
+
+t.test('a client that stops within its head is told so with a 408', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url)
+  t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
+})
