@@ -66,8 +66,8 @@ function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: A
   // A chain that was reset while this read was under way leaves nothing behind under the old generation's keys.
   const moved = parts.tracker.chain?.generation !== chain.generation
   const notKept = moved ? 'wrong_chain' : whyNotKept(read, answer, { chainId: chain.id, maxEntryBytes, ignoreCacheControl })
-  if (notKept !== undefined || answer.stamped === undefined) {
-    if (notKept !== undefined) parts.tally.notKept(read.endpoint.name, notKept)
+  if (notKept !== undefined) {
+    parts.tally.notKept(read.endpoint.name, notKept)
     return { answer, entry: undefined, notKept }
   }
   const entry = makeEntry({
@@ -75,7 +75,6 @@ function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: A
     contentType: headerOf(answer, 'content-type') ?? mediaTypes.json,
     body: answer.body,
     ownLines: ownLines(answer, emit, parts.tracker.family),
-    readAt: answer.stamped.position,
     release: answer.release
   })
   parts.memory.set(entry.status === 200 ? keys.value : keys.text, entry)

@@ -1,4 +1,4 @@
-import { type Entry } from '../cache/entry.js'
+import { type Entry, linesWithoutBody } from '../cache/entry.js'
 import { type Position, positionLines, specificationFamily } from '../ledger/position.js'
 import { type Answer, headerOf } from '../reads/answer.js'
 import { type Read } from '../reads/read.js'
@@ -54,7 +54,7 @@ export class Stamper {
 
   #kept (read: Read, entry: Entry, lines: string[], ifNoneMatch: string | undefined): Reply {
     lines.push(...this.#cacheControlLines(read))
-    if (entry.status === 200 && matches(ifNoneMatch, entry.etag)) return { status: 304, lines: [...lines, ...entry.linesWithoutBody], body: undefined }
+    if (entry.status === 200 && matches(ifNoneMatch, entry.etag)) return { status: 304, lines: [...lines, ...linesWithoutBody(entry)], body: undefined }
     return { status: entry.status, lines: [...lines, ...entry.lines], body: entry.body }
   }
 
