@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { loadConfig } from '../src/config/load.js'
+import { configSchema } from '../src/config/schema.js'
+import { Metrics } from '../src/metrics.js'
+
+const root = join(import.meta.dirname, '..')
+const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
+
+function keysOf (value: unknown, path: string[] = []): string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [path.join('.')]
+  return Object.entries(value).flatMap(([key, item]) => keysOf(item, [...path, key]))
+}
+
+t.test('config/varve.yaml has every key with its default, and a comment on each', async t => {
+  const written: unknown = parse(text('config', 'varve.yaml'))
+  t.same(written, configSchema.parse({}))
+  t.same(keysOf(written), keysOf(configSchema.parse({})))
+  const upstream = keysOf(configSchema.parse({ upstreams: [{ name: 'node-a', url: 'http://127.0.0.1:8081' }] }).upstreams[0])
+  for (const key of upstream) t.match(text('config', 'varve.yaml'), new RegExp(`^#[ -]+${key}: .+# `, 'm'), `upstreams[].${key}`)
+})
+
+t.test('every ready example is a valid configuration', async t => {
+  for (const file of readdirSync(join(root, 'config')).filter(name => name.endsWith('.yaml'))) {
+    t.ok(loadConfig({ GATEWAY_KEY: 'k' }, { config: join(root, 'config', file) }), file)
+  }
+})
+
+t.test('the dashboards ask only for metrics that exist or that the contract names', async t => {
+  const later = ['varve_corrupt_entries_total', 'varve_audit_total', 'varve_redis_up', 'varve_redis_errors_total', 'varve_redis_duration_seconds']
+  const metrics = new Metrics()
+  const observed = ['varve_ledger_version', 'varve_ledger_oldest_version', 'varve_ledger_block_height', 'varve_ledger_oldest_block_height', 'varve_ledger_position_age_seconds',
+    'varve_upstream_up', 'varve_upstream_lag_versions', 'varve_upstream_oldest_version', 'varve_cache_entries', 'varve_cache_bytes']
+  const known = new Set([...metrics.registry.getMetricsAsArray().map(({ name }) => name), ...observed, ...later])
+  for (const file of readdirSync(join(root, 'grafana', 'dashboards'))) {
+    for (const [name] of text('grafana', 'dashboards', file).matchAll(/varve_[a-z_]+/g)) t.ok(known.has(name.replace(/_(?:bucket|sum|count)$/, '')), `${file}: ${name}`)
+  }
+})
+
+t.test('the README stays under 200 lines, and every file that it or ARCHITECTURE.md links to exists', async t => {
+  t.ok(text('README.md').split('\n').length < 200)
+  for (const page of ['README.md', 'ARCHITECTURE.md']) {
+    for (const [, link = ''] of text(page).matchAll(/\]\(([^)#:]+)\)/g)) t.ok(text(link), `${page}: ${link}`)
+    for (const [path] of text(page).matchAll(/(?:src|test|config|bench)\/[a-z/-]+\.(?:ts|yaml|json|md)/g)) if (path !== 'test/coverage-gaps.json') t.ok(text(path), `${page}: ${path}`)
+  }
+})
+
+t.test('the lock file holds no address that works on one machine only', async t => {
+  const lock = JSON.parse(text('package-lock.json')) as { packages: Record<string, { resolved?: string }> }
+  t.same(Object.values(lock.packages).filter(({ resolved }) => resolved !== undefined), [])
+})
