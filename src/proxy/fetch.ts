@@ -3,7 +3,7 @@ import { NodeFailure } from '../nodes/node-failure.js'
 import { type Question } from '../nodes/node.js'
 import { type Chain, type Learned } from '../ledger/tracker.js'
 import { mediaTypes } from '../reads/accept.js'
-import { type Answer, errorCodeOf, headerOf } from '../reads/answer.js'
+import { type Answer, contentTypeOf, errorCodeOf } from '../reads/answer.js'
 import { untruth, whyNotKept } from '../reads/lifetime.js'
 import { atVersion, keysOf, type Read, type ReadKeys, targetOf } from '../reads/read.js'
 import { type Refusal, unavailable } from '../reads/refusal.js'
@@ -72,7 +72,7 @@ function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: A
   }
   const entry = makeEntry({
     status: answer.status === 200 ? 200 : 404,
-    contentType: headerOf(answer, 'content-type') ?? mediaTypes.json,
+    contentType: contentTypeOf(answer),
     body: answer.body,
     ownLines: ownLines(answer, emit, parts.tracker.family),
     release: answer.release

@@ -17,9 +17,14 @@ export function headerOf (answer: Answer, name: string): string | undefined {
   return Array.isArray(value) ? value.join(', ') : value
 }
 
+/** The content type of an answer as the node wrote it; empty where it is absent. */
+export function contentTypeOf (answer: Answer): string {
+  return headerOf(answer, 'content-type') ?? ''
+}
+
 /** The bare media type of an answer, lower case. */
 export function mediaTypeOf (answer: Answer): string {
-  return (headerOf(answer, 'content-type') ?? '').split(';', 1).join('').trim().toLowerCase()
+  return contentTypeOf(answer).split(';', 1).join('').trim().toLowerCase()
 }
 
 /** Whether this is the not-found that is a fact of history: the item does not exist at the version read (law 3). */

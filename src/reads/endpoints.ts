@@ -17,9 +17,8 @@ export type ReadParameter = (text: string) => string | undefined
 export interface Endpoint {
   readonly name: EndpointName
   readonly method: 'GET' | 'POST'
-  /** Path segments; one in braces names a parameter. */
-  readonly path: string
-  readonly parameters: Readonly<Record<string, PathParameter>>
+  /** The segments of its path: fixed ones as they stand, the others with what reads them. */
+  readonly path: readonly (string | PathParameter)[]
   readonly query: Readonly<Record<string, ReadParameter>>
   readonly takesTableKey: boolean
   /** `version`: the answer is the state at a ledger version and never changes; `moving`: it is forwarded every time. */
@@ -28,8 +27,12 @@ export interface Endpoint {
   readonly renderedByRelease: boolean
 }
 
-/** Nodes decode some path parameters twice (facts, section 4), and what they read is what must be keyed. */
-export interface PathParameter { readonly read: ReadParameter, readonly decodings: 1 | 2 }
+/** A parameter in a path. Nodes decode some of them twice (facts, section 4), and what they read is what must be keyed. */
+export interface PathParameter {
+  readonly name: string
+  readonly read: ReadParameter
+  readonly decodings: 1 | 2
+}
 
 const address: ReadParameter = text => {
   const digits = readAddress(text)
@@ -46,16 +49,15 @@ const flag: ReadParameter = text => text === 'true' || text === 'false' ? text :
 // Opaque but for its digits: what it encodes is the node's own affair.
 const cursor: ReadParameter = text => /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
 
-const twice = (read: ReadParameter): PathParameter => ({ read, decodings: 2 })
-const once = (read: ReadParameter): PathParameter => ({ read, decodings: 1 })
+const twice = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 2 })
+const once = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 1 })
 
 /** Every read that varve knows. Adding one is adding a row. */
 export const endpoints: readonly Endpoint[] = [
   {
     name: 'table_item',
     method: 'POST',
-    path: '/v1/tables/{table_handle}/item',
-    parameters: { table_handle: twice(address) },
+    path: ['v1', 'tables', twice('table_handle', address), 'item'],
     query: { ledger_version: u64 },
     takesTableKey: true,
     keyedBy: 'version',
@@ -64,8 +66,7 @@ export const endpoints: readonly Endpoint[] = [
   {
     name: 'account_modules',
     method: 'GET',
-    path: '/v1/accounts/{address}/modules',
-    parameters: { address: twice(address) },
+    path: ['v1', 'accounts', twice('address', address), 'modules'],
     query: { ledger_version: u64, start: cursor, limit: u16 },
     takesTableKey: false,
     keyedBy: 'version',
@@ -74,8 +75,7 @@ export const endpoints: readonly Endpoint[] = [
   {
     name: 'account_events',
     method: 'GET',
-    path: '/v1/accounts/{address}/events/{event_handle}/{field_name}',
-    parameters: { address: twice(address), event_handle: twice(structTag), field_name: twice(identifier) },
+    path: ['v1', 'accounts', twice('address', address), 'events', twice('event_handle', structTag), twice('field_name', identifier)],
     query: { start: u64, limit: u16 },
     takesTableKey: false,
     keyedBy: 'moving',
@@ -84,17 +84,16 @@ export const endpoints: readonly Endpoint[] = [
   {
     name: 'block_by_version',
     method: 'GET',
-    path: '/v1/blocks/by_version/{version}',
-    parameters: { version: once(u64) },
+    path: ['v1', 'blocks', 'by_version', once('version', u64)],
     query: { with_transactions: flag },
     takesTableKey: false,
     keyedBy: 'moving',
     renderedByRelease: true
   },
-  plain('info', '/v1/info'),
-  plain('estimate_gas_price', '/v1/estimate_gas_price')
+  plain('info'),
+  plain('estimate_gas_price')
 ]
 
-function plain (name: EndpointName, path: string): Endpoint {
-  return { name, method: 'GET', path, parameters: {}, query: {}, takesTableKey: false, keyedBy: 'moving', renderedByRelease: false }
+function plain (name: EndpointName): Endpoint {
+  return { name, method: 'GET', path: ['v1', name], query: {}, takesTableKey: false, keyedBy: 'moving', renderedByRelease: false }
 }

@@ -17,9 +17,12 @@ export interface Match {
   readonly endpoint: Endpoint
   /** The raw target without scheme and host. */
   readonly target: string
-  readonly segments: readonly string[]
+  readonly path: readonly CapturedSegment[]
   readonly search: string
 }
+
+/** A segment of a path: a fixed one, or a parameter with the raw text at its place. */
+type CapturedSegment = string | { readonly parameter: PathParameter, readonly raw: string }
 
 // What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " < and >,
 // anywhere # and what is not ASCII.
@@ -29,9 +32,12 @@ const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\
 export function matchEndpoint (target: string): Match | undefined {
   const local = target.replace(/^https?:\/\/[^/?#]*/i, '')
   const [path = '', search = ''] = splitOnce(local, '?')
-  const segments = path.split('/')
-  const endpoint = endpoints.find(candidate => fits(candidate, segments))
-  return endpoint && { endpoint, target: local, segments, search }
+  const segments = path.split('/').slice(1)
+  for (const endpoint of endpoints) {
+    const captured = capture(endpoint, segments)
+    if (captured !== undefined) return { endpoint, target: local, path: captured, search }
+  }
+  return undefined
 }
 
 /** Normalises a matched request into the one read that all its spellings mean, or refuses it. */
@@ -45,7 +51,7 @@ export function readRequest (match: Match, request: ClientRequest): Read {
   const { version, query } = readQuery(endpoint, match.search)
   return {
     endpoint,
-    path: readPath(endpoint, match.segments),
+    path: match.path.map(segment => `/${typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment))}`).join(''),
     query,
     version,
     accept: readAccept(request.accept),
@@ -57,20 +63,18 @@ function allows (endpoint: Endpoint, method: string): boolean {
   return method === endpoint.method || (method === 'HEAD' && endpoint.method === 'GET')
 }
 
-function fits (endpoint: Endpoint, segments: readonly string[]): boolean {
-  const names = endpoint.path.split('/')
-  return names.length === segments.length && names.every((name, at) => name.startsWith('{') || name === segments[at])
+function capture ({ path }: Endpoint, segments: readonly string[]): CapturedSegment[] | undefined {
+  if (segments.length > path.length) return undefined
+  const captured: CapturedSegment[] = []
+  for (const [at, part] of path.entries()) {
+    const raw = segments[at]
+    if (raw === undefined || (typeof part === 'string' && part !== raw)) return undefined
+    captured.push(typeof part === 'string' ? part : { parameter: part, raw })
+  }
+  return captured
 }
 
-function readPath (endpoint: Endpoint, segments: readonly string[]): string {
-  return endpoint.path.split('/').map((name, at) => {
-    const parameter = endpoint.parameters[name.slice(1, -1)]
-    return parameter === undefined ? name : encodeURIComponent(readSegment(name.slice(1, -1), parameter, segments[at] ?? ''))
-  }).join('/')
-}
-
-function readSegment (name: string, parameter: PathParameter, raw: string): string {
-  const refused = invalidInput(`failed to parse path \`${name}\``)
+function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): string {
   try {
     const decoded = parameter.decodings === 2 ? decodeURIComponent(decodeURIComponent(raw)) : decodeURIComponent(raw)
     const value = parameter.read(decoded)
@@ -78,7 +82,7 @@ function readSegment (name: string, parameter: PathParameter, raw: string): stri
   } catch {
     // Not UTF-8, or a broken escape: refused like any other text that cannot be valid.
   }
-  throw refused
+  throw invalidInput(`failed to parse path \`${parameter.name}\``)
 }
 
 function readQuery (endpoint: Endpoint, search: string): { version: bigint | undefined, query: [string, string][] } {

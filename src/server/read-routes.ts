@@ -14,7 +14,7 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
     let endpoint: EndpointLabel = 'other'
     try {
       requireHost(request)
-      const match = matchEndpoint(request.raw.url ?? '/')
+      const match = matchEndpoint(request.originalUrl)
       if (match === undefined) throw new Refusal(404, 'web_framework_error', 'not found')
       endpoint = match.endpoint.name
       const { outcome, ready } = await answerMatch(context, match, request)

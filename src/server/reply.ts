@@ -29,6 +29,6 @@ export function replyWith (
   raw.end(request.method === 'HEAD' ? undefined : ready.body)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
-    context.log.info({ id: request.id, method: request.method, url: request.raw.url, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    context.log.info({ id: request.id, method: request.method, url: request.originalUrl, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }

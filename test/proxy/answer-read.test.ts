@@ -271,6 +271,14 @@ t.test('history is served beyond the node\'s window and with the node gone, mark
   t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}'), 100)
 })
 
+t.test('a 410 of a gateway that bears no position is counted without a distance', async t => {
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}') })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules), { status: 410, body: '{"error_code":"version_pruned"}' })
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), 1)
+  t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="account_modules"}'), 0)
+})
+
 t.test('a process that has not reached its node yet says so, and serves as soon as it can', async t => {
   let sick = true
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (request, response) => { if (sick) response.destroy(); else answerIndex(request, response) })

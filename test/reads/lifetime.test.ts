@@ -64,6 +64,7 @@ t.test('everything else is not kept, each for its reason', async t => {
     ['wrong_coding', answer({ headers: { 'content-encoding': 'gzip' } })],
     ...['no-store', 'private', 'No-Cache', 'max-age=5, no-store', 'private="x"'].map((value): [string, Answer] => ['vetoed', answer({ headers: { 'cache-control': value } })]),
     ...['*', 'Accept, X-Api-Key', 'Cookie'].map((vary): [string, Answer] => ['vetoed', answer({ headers: { vary } })]),
+    ['vetoed', answer({ headers: { vary: ['Accept', 'Cookie'] } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-version': '49' } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-oldest-version': '51' } })],
     ['too_large', answer({ body: 'x'.repeat(101) })]

@@ -1,8 +1,16 @@
 import { Agent } from 'node:http'
+import { connect } from 'node:net'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import t from 'tap'
+import { configSchema } from '../../src/config/schema.js'
+import { Metrics } from '../../src/metrics.js'
+import { Stamper } from '../../src/proxy/stamp.js'
+import { Drain } from '../../src/server/drain.js'
+import { publicApp } from '../../src/server/public-app.js'
 import { ask, item } from '../support/client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
+import { partsAt } from '../support/parts.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAt } from '../support/varve.js'
@@ -82,6 +90,18 @@ t.test('an answer that is due comes before the word that what followed it was no
   const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nthis is no request\r\n\r\n`)
   t.same(statusesIn(text), [200])
   t.match(text, /\["due"\]$/)
+})
+
+t.test('a client that breaks off within its request harms nobody', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url)
+  const { hostname, port } = new URL(varve.url)
+  for (const bytes of ['GET /v1/info HTTP/1.1\r\nHost', `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{`]) {
+    const socket = connect(Number(port), hostname)
+    await new Promise<void>(resolve => { socket.write(bytes, () => { resolve() }) })
+    socket.resetAndDestroy()
+  }
+  t.match(await varve.get(modules), { status: 200 })
 })
 
 t.test('a method that an endpoint does not have is refused with those that it has', async t => {
@@ -173,6 +193,24 @@ t.test('access lines are written where they are asked for, and never hold a cred
   const quiet = await varveAt(t, stub.url)
   await quiet.get(modules)
   t.notOk(quiet.log.some(({ msg }) => msg === 'answered'))
+})
+
+t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s shape, logged, and the process lives', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const { parts } = partsAt(t, stub.url)
+  const log: string[] = []
+  const stamper = new Stamper(parts, 'revalidate')
+  const broken = { ...parts, nodes: { ...parts.nodes, poll: async () => { throw new TypeError('nobody foresaw this') } } }
+  const config = configSchema.parse({})
+  const app = publicApp({ config, parts: broken, stamper, metrics: new Metrics(), log: pino({}, { write: line => log.push(line) }), drain: new Drain() })
+  t.teardown(async () => { await app.close() })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  for (let round = 0; round < 2; round++) {
+    const got = await ask(url, modules)
+    t.match(got, { status: 500, body: /"error_code":"internal_error"/ })
+    t.notMatch(got.body, /foresaw/)
+  }
+  t.match(log.join(''), /nobody foresaw this/)
 })
 
 t.test('the admin listener serves metrics, health and readiness, and refuses to change anything', async t => {
