@@ -60,7 +60,7 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
     memory,
     flights: new SingleFlight(),
     latestFlights: new GatheringFlight(),
-    nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.release } },
+    nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.up ? node.release : undefined } },
     tally: metrics,
     settings: {
       maxEntryBytes: config.cache.maxEntryMb * mega,

@@ -17,7 +17,6 @@ export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, ch
   // A version that was already shown exists (law 11); behind one address another node may have it.
   if (deniesShown(parts, read, answer)) answer = await askAndLearn(parts, read, chain, timeoutMs)
   if (deniesShown(parts, read, answer)) throw unavailable('the node lags behind the version asked for')
-  countPruned(parts, read, answer)
   return { ...keep(parts, read, keys, chain, answer), text: keys.text }
 }
 
@@ -79,13 +78,6 @@ function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: A
   })
   parts.memory.set(entry.status === 200 ? keys.value : keys.text, entry)
   return { answer, entry, notKept: undefined }
-}
-
-function countPruned (parts: Parts, read: Read, answer: Answer): void {
-  if (answer.status !== 410) return
-  const oldest = answer.stamped?.position.oldest.version
-  const distance = oldest !== undefined && read.version !== undefined && read.version < oldest ? oldest - read.version : undefined
-  parts.tally.pruned(read.endpoint.name, 'upstream', distance)
 }
 
 function refusalFor (parts: Parts, read: Read, error: unknown): Refusal {

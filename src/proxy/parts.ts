@@ -10,7 +10,7 @@ import { type Fetched } from './outcomes.js'
 /** Whoever answers questions about the chain: one node, or all of them. */
 export interface Asker {
   ask (question: Question): Promise<Answer>
-  /** The release that is running now; undefined while it is not known, which counts as current (law 8). */
+  /** The release that a live node runs; undefined while none is known, when every entry counts as current (law 8). */
   readonly release: string | undefined
   /** Asks for the head, so that a chain that is not known yet becomes known. */
   poll (): Promise<void>

@@ -21,7 +21,7 @@ export function partsAt (t: Test, url: string): { parts: Parts } {
       memory: new Memory(1e6, { wrote: nothing, evicted: nothing }),
       flights: new SingleFlight(),
       latestFlights: new GatheringFlight(),
-      nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.release } },
+      nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.up ? node.release : undefined } },
       tally: { notKept: nothing, staleLatest: nothing, pruned: nothing, reset: nothing },
       settings: { maxEntryBytes: 1e6, ignoreCacheControl: false, promoteLatest: true, emit: ['node', 'upstream'] }
     }
