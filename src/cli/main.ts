@@ -51,7 +51,7 @@ function parse (args: readonly string[], options: NonNullable<ParseArgsConfig['o
     return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals: false }).values
   } catch (error) {
     // The library's sentence names the flag; what it says after the first full stop is advice for another situation.
-    throw new UsageError((error as Error).message.split('. ', 1).join(''))
+    throw new UsageError((error as Error).message.split(/\.\s/, 1).join(''))
   }
 }
 

@@ -7,7 +7,7 @@ const optionalFile = z.string().min(1).nullable().default(null)
 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
 const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query or fragment, such as http://127.0.0.1:8081')
-const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text), 'expected a URL such as redis://127.0.0.1:6379')
+const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text), 'expected a URL such as redis://127.0.0.1:6379')
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')

@@ -2,13 +2,16 @@ import { type Config } from './schema.js'
 
 const mask = '***'
 
-/** Whether a key holds what must never be shown: tokens, keys, the nodes' own headers, and URLs, which may carry either. */
+/**
+ * Whether a key holds what must never be shown: tokens, keys, the nodes' own headers, and URLs, which may carry either;
+ * so does what stands in the place of the map or list around one, where a secret is easily put by mistake.
+ */
 export function isSecret (path: readonly string[]): boolean {
   const [top, second, third] = path
-  if (top === 'upstreams') return third === 'headers' || third === 'url'
-  if (top === 'admin') return second === 'token'
-  if (top === 'clients') return path.at(-1) === 'key'
-  return top === 'cache' && second === 'redis' && third === 'url'
+  if (top === 'upstreams') return third === undefined || third === 'headers' || third === 'url'
+  if (top === 'admin') return second === undefined || second === 'token'
+  if (top === 'clients') return second === undefined || (second === 'keys' && (path.length < 4 || path[3] === 'key'))
+  return top === 'cache' && (second === undefined || (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds'].includes(third ?? '')))
 }
 
 /** The effective settings as they may be shown to anybody. */
@@ -31,5 +34,6 @@ export function maskUrl (text: string): string {
   const url = new URL(text)
   if (url.password !== '') url.password = mask
   if (url.username !== '') url.username = mask
+  if (url.search !== '') url.search = `?${mask}`
   return url.origin === 'null' || url.pathname === '/' ? url.href : `${url.origin}/${mask}`
 }

@@ -45,7 +45,12 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
   return { outcome: outcome.name, ready: context.stamper.reply(read, outcome, headers['if-none-match']) }
 }
 
-// Node would refuse this by itself, but not in the node's shape (RFC 9112, section 3.2).
-function requireHost ({ raw, headers }: FastifyRequest): void {
-  if (headers.host === undefined && raw.httpVersion === '1.1') throw new Refusal(400, 'web_framework_error', 'the Host header is missing', ['connection', 'close'])
+// One Host and no more (RFC 9112, section 3.2); Node would refuse its absence too, but not in the node's shape.
+function requireHost ({ raw }: FastifyRequest): void {
+  let hosts = 0
+  for (let at = 0; at < raw.rawHeaders.length; at += 2) {
+    if (raw.rawHeaders[at]?.length === 4 && raw.rawHeaders[at]?.toLowerCase() === 'host') hosts++
+  }
+  if (hosts === 1 || (hosts === 0 && raw.httpVersion === '1.0')) return
+  throw new Refusal(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
 }

@@ -72,6 +72,7 @@ t.test('what is no request is refused and its connection closed', async t => {
     ['get /v1/info HTTP/1.1\r\nHost: x\r\n\r\n', 400],
     ['GET /v1/info HTTP/1.1\nHost: x\n\n', 400],
     ['GET /v1/info HTTP/1.1\r\n\r\n', 400],
+    ['GET /v1/info HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n', 400],
     [`GET /v1/info HTTP/1.1\r\nHost: x\r\nX-Big: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
     ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
     ['CONNECT 127.0.0.1:6379 HTTP/1.1\r\nHost: 127.0.0.1:6379\r\n\r\n', undefined]
@@ -82,6 +83,12 @@ t.test('what is no request is refused and its connection closed', async t => {
     if (status !== undefined) t.match(text.split('\r\n\r\n')[1], shape)
   }
   t.equal(stub.asked.length, 0)
+})
+
+t.test('an old client without a Host is served and its connection closed', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url)
+  t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.0\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*\[\]$/)
 })
 
 t.test('an answer that is due comes before the word that what followed it was no request', async t => {
