@@ -17,7 +17,9 @@ const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text,
 /** Turns a command line into one command and its exit code. */
 export async function main (argv: readonly string[], io: Io): Promise<ExitCode> {
   const [first = 'serve', ...rest] = argv
-  const [command, args] = first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
+  // Asked for help and nothing else, varve names its commands.
+  const isHelp = rest.length === 0 && (first === '--help' || first === '-h')
+  const [command, args] = isHelp ? ['help', rest] as const : first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
   try {
     return await run(command, args, io)
   } catch (error) {

@@ -1,18 +1,18 @@
-import { hostAndPort } from '../config/schema.js'
+import { hostAndPort, isAddress } from '../config/schema.js'
 import { startSandbox } from '../sandbox/sandbox.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 
 /** Runs the embedded node until it is told to stop. */
 export async function runSandbox (flags: Readonly<Record<string, string | undefined>>, io: Io): Promise<ExitCode> {
   const listen = flags['listen'] ?? '127.0.0.1:8081'
-  if (!/^.+:[0-9]{1,5}$/.test(listen)) throw new UsageError(`--listen expects HOST:PORT, got ${listen}`)
+  if (!isAddress(listen)) throw new UsageError(`--listen expects HOST:PORT, got ${listen}`)
   const sandbox = await startSandbox({
     ...hostAndPort(listen),
     ...numberFlag(flags, 'seed', 'seed'),
-    ...numberFlag(flags, 'blocks', 'blocks'),
+    ...numberFlag(flags, 'blocks', 'blocks', 1_000_000),
     ...numberFlag(flags, 'block-ms', 'blockMs'),
-    ...numberFlag(flags, 'chain-id', 'chainId'),
-    ...(flags['family'] === undefined ? {} : { family: flags['family'].toLowerCase() })
+    ...numberFlag(flags, 'chain-id', 'chainId', 255),
+    ...familyFlag(flags['family'])
   })
   io.out(`varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}/v1\n  curl -s ${sandbox.url}/sandbox\n`)
   await new Promise<void>(resolve => {
@@ -23,9 +23,15 @@ export async function runSandbox (flags: Readonly<Record<string, string | undefi
   return exitCodes.ok
 }
 
-function numberFlag (flags: Readonly<Record<string, string | undefined>>, flag: string, option: string): Record<string, number> {
+function familyFlag (text: string | undefined): { family?: string } {
+  if (text === undefined) return {}
+  if (!/^[a-z0-9-]+$/i.test(text)) throw new UsageError(`--family expects letters, digits and -, got ${text}`)
+  return { family: text.toLowerCase() }
+}
+
+function numberFlag (flags: Readonly<Record<string, string | undefined>>, flag: string, option: string, most = 999_999_999): Record<string, number> {
   const text = flags[flag]
   if (text === undefined) return {}
-  if (!/^[0-9]{1,9}$/.test(text)) throw new UsageError(`--${flag} expects a whole number, got ${text}`)
+  if (!/^[0-9]{1,9}$/.test(text) || Number(text) > most) throw new UsageError(`--${flag} expects a whole number of at most ${most}, got ${text}`)
   return { [option]: Number(text) }
 }

@@ -11,7 +11,7 @@ import { HeadPoll, type PollState } from '../nodes/head-poll.js'
 import { LedgerNode } from '../nodes/node.js'
 import { type Parts } from '../proxy/parts.js'
 import { Stamper } from '../proxy/stamp.js'
-import { startSandbox } from '../sandbox/sandbox.js'
+import { type Sandbox, startSandbox } from '../sandbox/sandbox.js'
 import { adminApp } from '../server/admin-app.js'
 import { Drain } from '../server/drain.js'
 import { publicApp } from '../server/public-app.js'
@@ -47,9 +47,19 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
 /** Builds every part and starts the two listeners: the only place where parts meet. */
 export async function startVarve ({ config, given }: Loaded, log: Logger): Promise<Varve> {
   for (const path of withoutEffect(given)) log.warn({ key: path }, 'this key has no effect yet')
-  const sandbox = config.upstreams.length === 0 ? await startSandbox() : undefined
-  if (sandbox !== undefined) log.warn({ url: sandbox.url }, 'no upstream is configured: serving the embedded sandbox node, whose chain is made up')
+  if (config.upstreams.length > 0) return await startInFrontOf(undefined, config, log)
+  const sandbox = await startSandbox()
+  log.warn({ url: sandbox.url }, 'no upstream is configured: serving the embedded sandbox node, whose chain is made up')
+  try {
+    return await startInFrontOf(sandbox, config, log)
+  } catch (error) {
+    // A listener left behind would keep a process alive that has failed to start.
+    await sandbox.close()
+    throw error
+  }
+}
 
+async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log: Logger): Promise<Varve> {
   const metrics = new Metrics()
   const tracker = new Tracker(config.chainId ?? undefined, () => performance.now())
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics)

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { parse as parseYaml } from 'yaml'
 import { ConfigError, type Mistake, mistakesIn } from './mistakes.js'
+import { readTree, type Tree } from './read-tree.js'
 import { type Config, configSchema } from './schema.js'
 
 /** What the command line may set; strings as they were typed. */
@@ -23,8 +22,6 @@ export interface Loaded {
   /** Dotted paths of every key that a file, the environment or a flag set. */
   readonly given: readonly string[]
 }
-
-type Tree = Record<string, unknown>
 
 // Each override, from weak to strong, and the key that it sets.
 const overrides = [
@@ -51,20 +48,7 @@ export function loadConfig (environment: Environment, flags: Flags): Loaded {
     setAt(tree, path, flag === 'upstream' ? urlsOf(value) : value)
     if (typeof value === 'string') texts.set(path.join('.'), value)
   }
-  if (mistakes.length > 0) throw new ConfigError(mistakes)
-  return { config: validate(tree, texts, sources), given: pathsOf(tree) }
-}
-
-function readTree (file: string): Tree {
-  let tree: unknown
-  try {
-    tree = parseYaml(readFileSync(file, 'utf8'))
-  } catch (error) {
-    throw new ConfigError([{ path: file, message: (error as Error).message.trim() }])
-  }
-  if (tree === null) return {}
-  if (typeof tree !== 'object' || Array.isArray(tree)) throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
-  return tree as Tree
+  return { config: validate(tree, texts, sources, mistakes), given: pathsOf(tree) }
 }
 
 /** Puts the environment's values in place of `${NAME}`, remembering where, since they come as text whatever they mean. */
@@ -85,17 +69,24 @@ function substitute (value: unknown, environment: Environment, path: string[], t
 }
 
 /** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
-function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, string>): Config {
+function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, string>, mistakes: readonly Mistake[]): Config {
   const first = configSchema.safeParse(tree)
-  if (first.success) return first.data
-  for (const issue of first.error.issues) {
+  for (const issue of first.error?.issues ?? []) {
     const text = texts.get(issue.path.join('.'))
     if (issue.code !== 'invalid_type' || text === undefined || issue.expected === 'string') continue
-    setAt(tree, issue.path.map(String), parseYaml(text))
+    setAt(tree, issue.path.map(String), scalarOf(text))
   }
   const second = configSchema.safeParse(tree)
-  if (second.success) return second.data
-  throw new ConfigError(mistakesIn(second.error, tree, sources))
+  if (second.success && mistakes.length === 0) return second.data
+  const issues = (second.error?.issues ?? []).filter(issue => !mistakes.some(({ path }) => path === issue.path.join('.')))
+  throw new ConfigError([...mistakes, ...mistakesIn(issues, tree, sources)])
+}
+
+/** What a text means where a number, a flag or nothing is expected. */
+function scalarOf (text: string): unknown {
+  if (text === '' || text === 'null') return null
+  if (text === 'true' || text === 'false') return text === 'true'
+  return /^[-+]?[0-9]+(?:\.[0-9]+)?$/.test(text) ? Number(text) : text
 }
 
 function urlsOf (value: string | readonly string[]): { url: string }[] {
@@ -109,9 +100,9 @@ function setAt (tree: Tree, path: readonly string[], value: unknown): void {
     tree[key] = value
     return
   }
-  const next = tree[key]
-  if (typeof next !== 'object' || next === null) tree[key] = {}
-  setAt(tree[key] as Tree, rest, value)
+  const next = tree[key] ?? (tree[key] = {})
+  // What is no map stays, and is refused.
+  if (typeof next === 'object') setAt(next as Tree, rest, value)
 }
 
 function pathsOf (value: unknown, path: string[] = []): string[] {

@@ -19,8 +19,8 @@ export class ConfigError extends Error {
 }
 
 /** Every mistake, each with its path, where it was set if not in the file, and what was expected. */
-export function mistakesIn (error: z.ZodError, tree: unknown, sources: ReadonlyMap<string, string>): Mistake[] {
-  return error.issues.flatMap(issue => {
+export function mistakesIn (issues: readonly z.core.$ZodIssue[], tree: unknown, sources: ReadonlyMap<string, string>): Mistake[] {
+  return issues.flatMap(issue => {
     const path = issue.path.map(String)
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map(key => ({ path: [...path, key].join('.'), message: `unknown key; expected one of ${keysAt(path).join(', ')}` }))

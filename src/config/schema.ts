@@ -1,12 +1,13 @@
+import { accessSync, constants } from 'node:fs'
 import { z } from 'zod'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -')
 const milliseconds = z.int().min(0).max(3_600_000)
 const positive = z.int().min(1).max(1_000_000_000)
-const optionalFile = z.string().min(1).nullable().default(null)
+const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').nullable().default(null)
 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
-const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query or fragment, such as http://127.0.0.1:8081')
+const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081')
 const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text), 'expected a URL such as redis://127.0.0.1:6379')
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
@@ -22,6 +23,14 @@ const upstream = z.strictObject({
   caFile: optionalFile,
   ignoreCacheControl: z.boolean().default(false)
 })
+
+// Told beside the other mistakes, so the list may hold anything yet.
+function refuseEqualNames (nodes: readonly unknown[], context: z.RefinementCtx): void {
+  const names = nodes.map((node, at) => (node as { name?: unknown } | null)?.name ?? `node-${at + 1}`)
+  names.forEach((nodeName, at) => {
+    if (names.indexOf(nodeName) !== at) context.addIssue({ code: 'custom', path: [at, 'name'], message: `expected a name of its own, but ${String(nodeName)} is taken` })
+  })
+}
 
 /** The whole configuration of the contract, each key with its default; unknown keys are refused. */
 export const configSchema = z.strictObject({
@@ -40,7 +49,7 @@ export const configSchema = z.strictObject({
   trustProxy: z.array(z.string().min(1)).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
-  upstreams: z.array(upstream).default([]),
+  upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) }),
   head: z.strictObject({ pollMs: z.int().min(10).max(600_000).default(1000) }).prefault({}),
   headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
   hedge: z.strictObject({
@@ -86,13 +95,6 @@ export const configSchema = z.strictObject({
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
   cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(z.string().min(1))], 'expected "*" or a list of origins').default('*') }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
-}).superRefine((config, context) => {
-  const names = config.upstreams.map((node, at) => node.name ?? `node-${at + 1}`)
-  names.forEach((nodeName, at) => {
-    if (names.indexOf(nodeName) !== at) {
-      context.addIssue({ code: 'custom', path: ['upstreams', at, 'name'], message: `expected a name of its own, but ${nodeName} is taken` })
-    }
-  })
 })
 
 /** A whole, valid configuration. */
@@ -104,12 +106,23 @@ export function hostAndPort (text: string): { host: string, port: number } {
   return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
 }
 
-function isAddress (text: string): boolean {
+/** Whether a text is HOST:PORT. */
+export function isAddress (text: string): boolean {
   return /^(?:\[[0-9a-fA-F:.]+\]|[^:\s/]+):[0-9]{1,5}$/.test(text) && hostAndPort(text).port <= 65_535
 }
 
 function isNodeUrl (text: string): boolean {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false
   const url = new URL(text)
-  return url.username === '' && url.password === '' && url.search === '' && url.hash === ''
+  // Client libraries are given the /v1; varve adds it, and /v1/v1 would be asked of the node.
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === '' && !/\/v1\/?$/.test(url.pathname)
+}
+
+function isReadable (file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK)
+    return true
+  } catch {
+    return false
+  }
 }

@@ -5,18 +5,16 @@ import { Refusal } from '../reads/refusal.js'
 /** Answers what Node's parser could not read as a request, in the node's shape, and closes the connection. */
 export function answerClientErrors (error: Error & { code?: string }, socket: Socket): void {
   const due = answerDueOn(socket)
-  if (due !== undefined) {
-    // An answer to an earlier request comes first, or the client would take this one for it.
-    due.once('finish', () => { socket.destroySoon() })
-    return
-  }
-  if (!socket.writable) {
-    socket.destroy()
-    return
-  }
-  const refusal = new Refusal(statusOf(error.code), 'web_framework_error', 'the request could not be read')
-  socket.end(`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\nContent-Type: application/json\r\n` +
-    `Content-Length: ${Buffer.byteLength(refusal.body)}\r\nCache-Status: varve; detail=refused\r\nConnection: close\r\n\r\n${refusal.body}`)
+  // An answer to an earlier request comes first, or the client would take this one for it.
+  if (due !== undefined) due.once('finish', () => { socket.destroySoon() })
+  else if (socket.writable) socket.end(replyTo(error.code))
+  else socket.destroy()
+}
+
+function replyTo (code: string | undefined): string {
+  const { status, body } = new Refusal(statusOf(code), 'web_framework_error', 'the request could not be read')
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+    `Cache-Status: varve; detail=refused\r\nConnection: close\r\n\r\n${body}`
 }
 
 function statusOf (code: string | undefined): 400 | 408 | 431 {

@@ -1,0 +1,65 @@
+import { setMaxListeners } from 'node:events'
+import { type Test } from 'tap'
+import { type ExitCode, type Io } from '../../src/cli/io.js'
+import { main } from '../../src/cli/main.js'
+import { type Environment } from '../../src/config/load.js'
+
+/** A command that runs in this process, with a terminal and signals of the test's own. */
+export interface Command {
+  readonly code: Promise<ExitCode>
+  /** All that was written so far. */
+  out (): string
+  err (): string
+  /** The log lines so far: those that are JSON. */
+  log (): Array<Record<string, unknown>>
+  /** Waits until what was written matches; rejects when the command ends before that. */
+  saw (pattern: RegExp): Promise<RegExpExecArray>
+  signal (name: 'SIGINT' | 'SIGTERM'): void
+}
+
+/** Starts a command line; one that is still running when the test ends is stopped. */
+export function start (t: Test, argv: readonly string[], { environment = {}, isTerminal = false }: { environment?: Environment, isTerminal?: boolean } = {}): Command {
+  let out = ''
+  let err = ''
+  let hasEnded = false
+  const wrote = new EventTarget()
+  setMaxListeners(0, wrote)
+  const listeners: Array<{ signal: string, listener: () => void }> = []
+  const io: Io = {
+    environment,
+    isTerminal,
+    out: text => { out += text; wrote.dispatchEvent(new Event('text')) },
+    err: text => { err += text; wrote.dispatchEvent(new Event('text')) },
+    onSignal: (signal, listener) => { listeners.push({ signal, listener }) }
+  }
+  const signal = (name: string): void => { for (const one of listeners) if (one.signal === name) one.listener() }
+  const code = main(argv, io).finally(() => { hasEnded = true; wrote.dispatchEvent(new Event('text')) })
+  t.teardown(async () => {
+    signal('SIGTERM')
+    await code
+  })
+  return {
+    code,
+    out: () => out,
+    err: () => err,
+    log: () => out.split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Record<string, unknown>),
+    signal,
+    saw: async pattern => await new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = pattern.exec(out + err)
+        if (found === null && !hasEnded) return
+        wrote.removeEventListener('text', look)
+        if (found !== null) resolve(found)
+        else reject(new Error(`the command ended without ${String(pattern)}:\n${out}${err}`))
+      }
+      wrote.addEventListener('text', look)
+      look()
+    })
+  }
+}
+
+/** Runs a command line to its end. */
+export async function run (t: Test, argv: readonly string[], environment: Environment = {}): Promise<{ code: ExitCode, out: string, err: string }> {
+  const command = start(t, argv, { environment })
+  return { code: await command.code, out: command.out(), err: command.err() }
+}

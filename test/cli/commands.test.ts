@@ -1,0 +1,274 @@
+import { spawn } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { main } from '../../src/cli/main.js'
+import { configSchema } from '../../src/config/schema.js'
+import { ask } from '../support/client.js'
+import { ok, stubNode } from '../support/stub-node.js'
+import { run, start } from './command.js'
+
+// Stopping takes a second, for the clients' sake; the tests that stop something wait side by side.
+t.jobs = 8
+const together = { buffered: true }
+const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
+
+/** An address that is taken for as long as the test runs. */
+async function takenAddress (t: Test): Promise<string> {
+  const server = createServer()
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  t.teardown(async () => { await new Promise(resolve => { server.close(resolve) }) })
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test('without an upstream varve serves the embedded node, says so, and the three curls it shows are a miss, a hit, and a hit by another spelling', together, async t => {
+  const varve = start(t, free)
+  const [, url = '', adminUrl = ''] = await varve.saw(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
+  t.match(varve.out(), /embedded sandbox node \(made-up data; set --upstream URL for a real one\)/)
+  t.match(varve.log(), [{ level: 40, msg: /^no upstream is configured: serving the embedded sandbox node/, url: /^http:\/\/127\.0\.0\.1:\d+$/ }, { msg: 'listening', url, adminUrl }, { msg: 'the node answers', node: 'sandbox' }])
+  const curls = [...varve.out().matchAll(/curl -si '(\S+?)(\/v1\S+)'/g)]
+  t.equal(curls.length, 3)
+  const statuses: unknown[] = []
+  for (const [, base = '', target = ''] of curls) statuses.push((await ask(base, target)).headers['cache-status'])
+  t.match(statuses, [/fwd=uri-miss.*stored$/, 'varve; hit; detail=memory', 'varve; hit; detail=memory'])
+  t.match(await ask(adminUrl, '/readyz'), { status: 200 })
+  varve.signal('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGTERM' }, { msg: 'stopped' }])
+  t.equal(varve.err(), '')
+  await t.rejects(ask(url, '/v1/info'), { code: 'ECONNREFUSED' })
+  await t.rejects(ask(adminUrl, '/healthz'), { code: 'ECONNREFUSED' })
+  await t.rejects(ask(String(varve.log()[0]?.['url']), '/v1'), { code: 'ECONNREFUSED' }, 'the embedded node ends with it')
+})
+
+t.test('varve stops on SIGINT too; it logs JSON alone, names the addresses that it took, and warns of each key that has no effect yet', together, async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const config = join(t.testdir({ 'v.yaml': `listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\nworkers: 2\nupstreams: [{ name: mine, url: "${stub.url}/s3cret", headers: { x: s3cret } }]\n` }), 'v.yaml')
+  const varve = start(t, ['serve', '--config', config, '--redis', 'redis://:s3cret@127.0.0.1:1'])
+  await varve.saw(/the node/)
+  const [first, second, third, listening] = varve.log()
+  t.same([first, second, third].map(line => [line?.['level'], line?.['msg'], line?.['key']]), ['admin.token', 'workers', 'cache.redis.url'].map(key => [40, 'this key has no effect yet', key]))
+  t.match(listening, { level: 30, msg: 'listening', url: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/, adminUrl: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/ })
+  t.match(await ask(String(listening?.['url']), '/v1/nowhere'), { status: 404 })
+  varve.signal('SIGINT')
+  t.equal(await varve.code, 0)
+  t.equal(varve.out().trim().split('\n').length, varve.log().length, 'no banner where nobody looks')
+  t.match(varve.log().at(-2), { msg: 'stopping', signal: 'SIGINT' })
+  t.notMatch(varve.out() + varve.err(), /s3cret/)
+})
+
+t.test('a person at a terminal sees the banner, with the node but without what its URL may hide', together, async t => {
+  const varve = start(t, ['serve', ...free, '--upstream', 'http://127.0.0.1:9/s3cret', '--log-level', 'silent'], { isTerminal: true })
+  await varve.saw(/ node {4}http:\/\/127\.0\.0\.1:9\/\*\*\*\n/)
+  t.match(varve.out(), /memory {2}256 MB/)
+  varve.signal('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.notMatch(varve.out(), /s3cret|sandbox/)
+  t.same(varve.log(), [], 'and no log line at level silent')
+})
+
+t.test('an address that is taken ends varve with 1 and one sentence that names the address and its key', together, async t => {
+  const taken = await takenAddress(t)
+  const quiet = ['--log-level', 'silent']
+  t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}\n` })
+  t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ${taken}\n` })
+  t.same(await run(t, ['sandbox', '--listen', taken]), { code: 1, out: '', err: `varve: listen EADDRINUSE: address already in use ${taken}\n` })
+})
+
+t.test('a file of the configuration that cannot be read ends varve with 2, and a sentence names the key and it', together, async t => {
+  const config = join(t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9", caFile: /nowhere/ca.pem }]' }), 'v.yaml')
+  const { code, err } = await run(t, ['--config', config, ...free])
+  t.equal(code, 2)
+  t.match(err, /\n {2}upstreams\.0\.caFile: expected a file that can be read, got "\/nowhere\/ca\.pem"\n$/)
+})
+
+t.test('a mistake ends varve with 2 before anything is served', together, async t => {
+  const { code, out, err } = await run(t, ['--workers', 'many', '--upstream', 'ftp://h'], { VARVE_LISTEN: 'nowhere' })
+  t.equal(code, 2)
+  t.equal(out, '')
+  t.same(err.split('\n').slice(0, 1), ['varve: the configuration has 3 mistakes:'])
+  for (const place of ['listen (from VARVE_LISTEN)', 'workers (from --workers)', 'upstreams.0.url (from --upstream)']) t.ok(err.includes(`\n  ${place}: expected `), place)
+})
+
+t.test('check prints the effective settings as a configuration that is itself valid, secrets masked, and lists what has no effect yet', together, async t => {
+  const text = `
+listen: 127.0.0.1:0
+admin: { token: s3cret }
+upstreams: [{ name: a, url: https://h/s3cret, headers: { authorization: Bearer s3cret } }]
+clients: { keys: [{ name: shop, key: s3cret }] }
+latest: { promote: false }
+cache: { redis: { url: "redis://s3cret:s3cret@h:1/2?password=s3cret", cluster: ["h:1"] } }
+`
+  const dir = t.testdir({ 'v.yaml': text })
+  const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }
+  const { code, out, err } = await run(t, ['check', join(dir, 'v.yaml')], environment)
+  t.same([code, err], [0, ''])
+  t.notMatch(out, /s3cret/)
+  t.match(parse(out), { listen: '127.0.0.1:0', workers: 4, log: { level: 'warn' }, latest: { promote: false }, limits: { bodyKb: 1024 }, upstreams: [{ name: 'a', url: 'https://h/***', timeoutMs: 5000 }] })
+  t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
+  for (const key of ['admin.token', 'workers', 'clients.keys.0.key', 'cache.redis.url', 'cache.redis.cluster.0']) t.match(out, `\n# ${key} has no effect yet\n`)
+  t.notMatch(out, /# (?:listen|log\.level|latest\.promote|upstreams\.0\.url) has/)
+  const again = t.testdir({ 'again.yaml': out })
+  t.match(await run(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
+})
+
+t.test('check without a file is about the environment and the defaults', together, async t => {
+  t.strictSame(parse((await run(t, ['check'])).out), configSchema.parse({}))
+  const file = join(t.testdir({ 'v.yaml': 'mode: observe' }), 'v.yaml')
+  t.match(parse((await run(t, ['check'], { VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), { mode: 'observe', listen: '[::1]:0' })
+})
+
+t.test('check ends with 2 and every mistake, and repeats no secret', together, async t => {
+  const dir = t.testdir({ 'one.yaml': 'colour: red', 'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }' })
+  t.match(await run(t, ['check', join(dir, 'one.yaml')]), { code: 2, out: '', err: /^varve: the configuration has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/ })
+  const { code, out, err } = await run(t, ['check', join(dir, 'more.yaml')])
+  t.same([code, out], [2, ''])
+  t.equal(err, `varve: the configuration has 4 mistakes:
+  admin.token: expected a text
+  workers: expected at least 1, got 0
+  upstreams.0: expected a map of keys
+  clients.keys.0: expected a map of keys
+`)
+  t.match(await run(t, ['check', join(dir, 'missing.yaml')]), { code: 2, out: '', err: `\n  ${join(dir, 'missing.yaml')}: ENOENT` })
+})
+
+t.test('a command line that varve does not wholly understand ends with 2 and one sentence that names what is wrong', together, async t => {
+  const cases: [string[], string][] = [
+    [['explode'], 'unknown command explode; see varve --help'],
+    [['--colour'], "Unknown option '--colour'; see varve serve --help"],
+    [['serve', '--colour=red'], "Unknown option '--colour'; see varve serve --help"],
+    [['serve', '-x'], "Unknown option '-x'; see varve serve --help"],
+    [['serve', 'http://h'], "Unexpected argument 'http://h'; see varve serve --help"],
+    [['--listen', 'h:1', 'stray'], "Unexpected argument 'stray'; see varve serve --help"],
+    [['--listen'], "Option '--listen <value>' argument missing; see varve serve --help"],
+    [['--listen', '--admin', 'h:1'], "Option '--listen' argument is ambiguous; see varve serve --help"],
+    [['sandbox', '--seed'], "Option '--seed <value>' argument missing; see varve sandbox --help"],
+    [['sandbox', '--upstream', 'http://h'], "Unknown option '--upstream'; see varve sandbox --help"],
+    [['sandbox', 'stray'], "Unexpected argument 'stray'; see varve sandbox --help"],
+    [['check', 'a.yaml', 'b.yaml', 'c.yaml'], 'check takes one file, not 3; see varve check --help'],
+    [['check', '--config', 'a.yaml'], "Unknown option '--config'; see varve check --help"],
+    [['sandbox', '--listen', '8081'], '--listen expects HOST:PORT, got 8081; see varve sandbox --help']
+  ]
+  for (const [argv, sentence] of cases) t.same(await run(t, argv), { code: 2, out: '', err: `varve: ${sentence}\n` }, argv.join(' '))
+})
+
+t.test('every command tells its flags with --help and -h, and varve help names the commands', together, async t => {
+  const cases: [string[], RegExp[]][] = [
+    [['serve', '--help'], [/^varve serve: /, ...['--config FILE', '--upstream URL', '--listen HOST:PORT', '--admin HOST:PORT', '--redis URL', '--workers N', '--log-level LEVEL', 'VARVE_UPSTREAM'].map(flag => new RegExp(flag))]],
+    [['--workers', '1', '-h'], [/^varve serve: /]],
+    [['sandbox', '-h'], [/^varve sandbox: /, ...['--listen', '--seed', '--blocks', '--block-ms', '--chain-id', '--family'].map(flag => new RegExp(flag))]],
+    [['check', '--help'], [/^varve check: /, /varve check \[FILE\]/]],
+    [['help'], [/^varve: /, /varve \[serve\]/, /varve sandbox/, /varve check/]]
+  ]
+  for (const [argv, patterns] of cases) {
+    const { code, out, err } = await run(t, argv)
+    t.same([code, err], [0, ''], argv.join(' '))
+    for (const pattern of patterns) t.match(out, pattern)
+  }
+})
+
+t.test('the embedded node runs alone, honours its flags, and stops on either signal', together, async t => {
+  const flags = ['--seed', '7', '--blocks', '20', '--block-ms', '0', '--chain-id', '9', '--family', 'X-My-']
+  const nodes = [start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]), start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags])] as const
+  const bodies: string[] = []
+  for (const node of nodes) {
+    const [, url = ''] = await node.saw(/a made-up node on (\S+)\n {2}curl -i \S+\/v1\n/)
+    const got = await ask(url, '/v1')
+    t.match(got, { status: 200, headers: { 'x-my-chain-id': '9', 'x-my-block-height': '19' } })
+    bodies.push(got.body)
+  }
+  t.equal(bodies[0], bodies[1], 'equal seeds make equal ledgers')
+  nodes[0].signal('SIGTERM')
+  nodes[1].signal('SIGINT')
+  t.same(await Promise.all(nodes.map(async ({ code }) => await code)), [0, 0])
+})
+
+t.test('the embedded node refuses what is no number', together, async t => {
+  for (const flag of ['seed', 'blocks', 'block-ms', 'chain-id']) {
+    for (const text of ['many', '-1', '1.5', '', '0x1', '9999999999']) {
+      const { code, err } = await run(t, ['sandbox', `--${flag}=${text}`])
+      t.equal(code, 2)
+      t.ok(err.startsWith(`varve: --${flag} expects a whole number`) && err.endsWith(`, got ${text}; see varve sandbox --help\n`), err)
+    }
+  }
+})
+
+t.test('what fails without a reason of its own is told as it is', together, async t => {
+  let err = ''
+  const code = await main(['help'], {
+    environment: {},
+    isTerminal: false,
+    onSignal: () => {},
+    err: text => { err += text },
+    // Anything can be thrown, also what is no Error.
+    out: () => { throw 'gone' } // eslint-disable-line no-throw-literal
+  })
+  t.same([code, err], [1, 'varve: gone\n'])
+})
+
+/** A program of its own, without this process's environment. */
+async function program (t: Test, file: string, args: readonly string[], saw?: (text: string) => NodeJS.Signals | undefined): Promise<{ code: number | null, out: string, err: string }> {
+  const child = spawn(process.execPath, [...file.endsWith('.ts') ? process.execArgv : [], file, ...args], { env: file.endsWith('.ts') ? process.env : {}, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let out = ''
+  let err = ''
+  child.stderr.on('data', text => { err += String(text) })
+  child.stdout.on('data', text => {
+    out += String(text)
+    const signal = saw?.(out)
+    if (signal !== undefined) child.kill(signal)
+  })
+  return await new Promise(resolve => child.on('close', code => { resolve({ code, out, err }) }))
+}
+
+const compiled = join(import.meta.dirname, '../../dist/cli.js')
+const skip = existsSync(compiled) ? false : 'there is no dist/cli.js; npm run build makes it'
+
+t.test('the compiled program checks, serves, and ends with 0 within ten seconds of a SIGTERM', { ...together, skip }, async t => {
+  let toldAt = 0
+  const [good, bad, served] = await Promise.all([
+    program(t, compiled, ['check']),
+    program(t, compiled, ['check', '--colour']),
+    program(t, compiled, free, text => {
+      if (toldAt > 0 || !text.includes('curl')) return
+      toldAt = performance.now()
+      return 'SIGTERM'
+    })
+  ])
+  t.match(good, { code: 0, err: '' })
+  t.strictSame(parse(good.out), configSchema.parse({}))
+  t.match(bad, { code: 2, out: '', err: "varve: Unknown option '--colour'; see varve check --help\n" })
+  t.match(served, { code: 0, err: '', out: /"signal":"SIGTERM","msg":"stopping"/ })
+  t.ok(performance.now() - toldAt < 10_000)
+})
+
+t.test('the entry hands over the arguments, the environment and the exit code', together, async t => {
+  const { code, out, err } = await program(t, join(import.meta.dirname, '../../src/cli.ts'), ['sandbox', '--listen', '127.0.0.1:0'], text => text.includes('curl') ? 'SIGINT' : undefined)
+  t.same([code, err], [0, ''])
+  t.match(out, /made-up node on http/)
+})
+
+t.test('varve --help names the commands', together, async t => {
+  for (const flag of ['--help', '-h']) t.same(await run(t, [flag]), await run(t, ['help']))
+})
+
+t.test('a start that fails leaves nothing behind that keeps the program alive', together, async t => {
+  const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
+  const config = join(dir, 'v.yaml')
+  writeFileSync(config, `tls: { certFile: ${dir}/c.pem, keyFile: ${dir}/k.pem }`)
+  const { code, out, err } = await run(t, ['--config', config, ...free])
+  t.match({ code, err }, { code: 1, err: /^varve: .*PEM.*\n$/ })
+  await t.rejects(ask(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'), { code: 'ECONNREFUSED' }, 'the embedded node is gone')
+})
+
+t.test('the embedded node refuses numbers and names that it cannot use', together, async t => {
+  const cases: [string[], string][] = [
+    [['--listen', '127.0.0.1:65536'], '--listen expects HOST:PORT, got 127.0.0.1:65536'],
+    [['--chain-id', '256'], '--chain-id expects a whole number of at most 255, got 256'],
+    [['--blocks', '1000001'], '--blocks expects a whole number of at most 1000000, got 1000001'],
+    [['--family', 'x y'], '--family expects letters, digits and -, got x y']
+  ]
+  for (const [flags, sentence] of cases) t.same(await run(t, ['sandbox', ...flags]), { code: 2, out: '', err: `varve: ${sentence}; see varve sandbox --help\n` })
+})

@@ -1,0 +1,381 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { parse, stringify } from 'yaml'
+import { type Environment, type Flags, type Loaded, loadConfig } from '../../src/config/load.js'
+import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
+import { withoutEffect } from '../../src/config/not-yet.js'
+import { maskSecrets } from '../../src/config/secrets.js'
+
+// Section 2 of the contract, with the one upstream that it shows.
+const contract = `
+listen: 127.0.0.1:8080
+tls: { certFile: null, keyFile: null }
+admin: { listen: 127.0.0.1:9464, token: null }
+workers: 1
+log: { level: info, access: false }
+trustProxy: []
+chainId: null
+mode: serve
+upstreams:
+  - name: node-a
+    url: http://127.0.0.1:8081
+    headers: { authorization: Bearer ... }
+    timeoutMs: 5000
+    maxConcurrent: 256
+    requestsPerSecond: null
+    caFile: null
+    ignoreCacheControl: false
+head: { pollMs: 1000 }
+headers: { emit: [node, upstream] }
+hedge: { share: 0.05, burst: 10, afterMs: 500 }
+waitForVersion: { ms: 0, blocks: 2 }
+cache:
+  memory: { maxMb: 256 }
+  redis: { url: null, cluster: [], sentinel: { name: null, hosts: [] }, keyPrefix: varve, timeoutMs: 50, ttlSeconds: 2592000 }
+  maxEntryMb: 8
+latest: { stateMs: 0, infoMs: 1000, gasMs: 500, promote: true }
+pruned: { serveCached: true, answerLocally: true }
+pages: { eventsDefault: 25, eventsTtlSeconds: 3600 }
+audit: { share: 0.001 }
+limits: { bodyKb: 1024, headerKb: 16, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
+clients: { required: false, keys: [] }
+passThrough: reads
+cors: { origins: "*" }
+downstream: { cacheControl: revalidate }
+`
+
+/** Loads a configuration file with this text. */
+function load (t: Test, text: string, environment: Environment = {}, flags: Flags = {}): Loaded {
+  return loadConfig(environment, { config: join(t.testdir({ 'varve.yaml': text }), 'varve.yaml'), ...flags })
+}
+
+/** The mistakes that loading throws; a mistake's path is the file's name where it is about the file itself. */
+function mistakesOf (loading: () => unknown): readonly Mistake[] {
+  try {
+    loading()
+  } catch (error) {
+    if (error instanceof ConfigError) return error.mistakes
+    throw error
+  }
+  return []
+}
+
+/** Expects just these mistakes, in any order: paths, and what is said of each. */
+function expectMistakes (t: Test, loading: () => unknown, expected: Record<string, string>): void {
+  t.same(Object.fromEntries(mistakesOf(loading).map(({ path, message }) => [path, message])), expected)
+}
+
+t.test('the defaults are those of the contract, to the letter', async t => {
+  const { upstreams, ...rest } = parse(contract) as { upstreams: unknown }
+  t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, given: [] })
+  const few = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
+  t.strictSame(load(t, few).config, { ...rest, upstreams })
+  t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'and the contract is itself a valid configuration')
+  t.strictSame(load(t, 'upstreams: [{ url: http://h }]').config.upstreams[0]?.headers, {}, 'no header is sent upstream until one is given')
+})
+
+t.test('a file that is empty, or holds comments alone, leaves every default', async t => {
+  for (const text of ['', '# nothing yet\n', '---\n']) t.strictSame(load(t, text), loadConfig({}, {}))
+})
+
+t.test('a flag is stronger than the environment, that than the file, that than the default', async t => {
+  const levels = [
+    { flag: 'listen', variable: 'VARVE_LISTEN', path: ['listen'], texts: ['h:1', 'h:2', 'h:3'] },
+    { flag: 'admin', variable: 'VARVE_ADMIN', path: ['admin', 'listen'], texts: ['h:1', '[::1]:2', '0.0.0.0:0'] },
+    { flag: 'redis', variable: 'VARVE_REDIS', path: ['cache', 'redis', 'url'], texts: ['redis://h:1', 'rediss://h', 'redis://u:p@h/1'] },
+    { flag: 'workers', variable: 'VARVE_WORKERS', path: ['workers'], texts: ['2', '3', '4'] },
+    { flag: 'log-level', variable: 'VARVE_LOG_LEVEL', path: ['log', 'level'], texts: ['debug', 'silent', 'warn'] },
+    { flag: 'upstream', variable: 'VARVE_UPSTREAM', path: ['upstreams', '0', 'url'], texts: ['http://a', 'https://b/key', 'http://c:1'] }
+  ] as const
+  for (const { flag, variable, path, texts: [inFile, inEnvironment, inFlag] } of levels) {
+    const file = stringify(path.reduceRight<unknown>((value, key) => key === '0' ? [value] : { [key]: value }, parse(inFile)))
+    const dir = t.testdir({ 'a.yaml': file })
+    const valueOf = (environment: Environment, flags: Flags): string =>
+      String(path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], loadConfig(environment, flags).config))
+    const config = join(dir, 'a.yaml')
+    const flags = { [flag]: flag === 'upstream' ? [inFlag] : inFlag }
+    t.equal(valueOf({}, { config }), inFile, `${flag}: the file`)
+    t.equal(valueOf({ [variable]: inEnvironment }, { config }), inEnvironment, `${variable} over the file`)
+    t.equal(valueOf({ [variable]: inEnvironment }, { config, ...flags }), inFlag, `--${flag} over both`)
+    t.equal(valueOf({ [variable]: inEnvironment }, {}), inEnvironment, `${variable} over the default`)
+    t.equal(valueOf({}, flags), inFlag, `--${flag} over the default`)
+    t.equal(valueOf({ [variable]: '' }, { config }), inFile, `an empty ${variable} counts as not set`)
+  }
+})
+
+t.test('--config is stronger than VARVE_CONFIG', async t => {
+  const dir = t.testdir({ 'a.yaml': 'workers: 2', 'b.yaml': 'workers: 3' })
+  const environment = { VARVE_CONFIG: join(dir, 'a.yaml') }
+  t.equal(loadConfig(environment, {}).config.workers, 2)
+  t.equal(loadConfig(environment, { config: join(dir, 'b.yaml') }).config.workers, 3)
+  t.equal(loadConfig({ VARVE_CONFIG: '' }, {}).config.workers, 1)
+})
+
+t.test('several upstreams are given as VARVE_UPSTREAM with commas, or as --upstream more than once, and take the place of the file\'s', async t => {
+  const urls = (environment: Environment, flags: Flags): string[] =>
+    load(t, 'upstreams: [{ name: old, url: http://old, headers: { authorization: Bearer old } }]', environment, flags).config.upstreams.map(({ url }) => url)
+  t.same(urls({ VARVE_UPSTREAM: 'http://a, https://b/key ,http://c:81' }, {}), ['http://a', 'https://b/key', 'http://c:81'])
+  t.same(urls({ VARVE_UPSTREAM: 'http://a' }, { upstream: ['http://d', 'http://e'] }), ['http://d', 'http://e'])
+  t.same(load(t, 'upstreams: [{ url: http://old, headers: { authorization: Bearer old } }]', {}, { upstream: ['http://d'] }).config.upstreams[0]?.headers, {}, 'one node\'s credentials are never sent to another')
+  expectMistakes(t, () => loadConfig({ VARVE_UPSTREAM: 'http://a,,b' }, {}), {
+    'upstreams.1.url (from VARVE_UPSTREAM)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081',
+    'upstreams.2.url (from VARVE_UPSTREAM)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
+  })
+})
+
+t.test('the /v1 that client libraries are given is no part of a node\'s address', async t => {
+  for (const url of ['http://h/v1', 'http://h/key/v1/']) {
+    expectMistakes(t, () => load(t, `upstreams: [{ url: "${url}" }]`), { 'upstreams.0.url': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081' })
+  }
+  t.ok(load(t, 'upstreams: [{ url: "http://h/v1key" }]'))
+})
+
+t.test('${NAME} in a value is taken from the environment, as the text, number or flag that its key expects', async t => { // eslint-disable-line no-template-curly-in-string
+  const text = `
+listen: \${HOST}:\${PORT}
+admin: { token: "\${TOKEN}" }
+workers: \${WORKERS}
+log: { access: "\${ACCESS}" }
+chainId: \${CHAIN}
+hedge: { share: "\${SHARE}" }
+latest: { promote: "\${PROMOTE}", infoMs: "\${INFO}" }
+upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bearer \${TOKEN}", x-plain: "$TOKEN and \${not a name}" }, requestsPerSecond: "\${RATE}" }]
+`
+  const environment = { HOST: '127.0.0.1', PORT: '99', TOKEN: '12345', WORKERS: '3', ACCESS: 'true', CHAIN: 'null', SHARE: '0.25', PROMOTE: 'false', INFO: '0', RATE: '' }
+  const { config } = load(t, text, environment)
+  t.match(config, { listen: '127.0.0.1:99', admin: { token: '12345' }, workers: 3, log: { access: true }, chainId: null, hedge: { share: 0.25 }, latest: { promote: false, infoMs: 0 } })
+  t.match(config.upstreams, [{ url: 'http://127.0.0.1:1/12345', headers: { authorization: 'Bearer 12345', 'x-plain': '$TOKEN and ${not a name}' }, requestsPerSecond: null }]) // eslint-disable-line no-template-curly-in-string
+  t.equal(load(t, 'admin: { token: "$' + '{A}" }', { A: '$' + '{B}', B: 'no' }).config.admin.token, '$' + '{B}', 'what was put in is not looked through again')
+  expectMistakes(t, () => load(t, text, { ...environment, WORKERS: 'many', ACCESS: 'yes', SHARE: '7', INFO: '1.5' }), {
+    workers: 'expected a number, got "many"',
+    'log.access': 'expected a boolean, got "yes"',
+    'hedge.share': 'expected at most 1, got 7',
+    'latest.infoMs': 'expected a whole number, got 1.5'
+  })
+})
+
+t.test('a ${NAME} that is not set is a mistake, each with its key and name', async t => { // eslint-disable-line no-template-curly-in-string
+  const text = 'workers: $' + '{NO_WORKERS}\nupstreams: [{ url: "http://h", headers: { authorization: "$' + '{NO_A} $' + '{NO_B}" } }]\n'
+  t.same(mistakesOf(() => load(t, text)), [
+    { path: 'workers', message: 'the environment variable NO_WORKERS is not set' },
+    { path: 'upstreams.0.headers.authorization', message: 'the environment variable NO_A is not set' },
+    { path: 'upstreams.0.headers.authorization', message: 'the environment variable NO_B is not set' }
+  ])
+})
+
+t.test('every mistake is told at once, each with its key and what was expected', async t => {
+  const keys = (text: string): string => `unknown key; expected one of ${text}`
+  const url = 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
+  const address = 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080'
+  const top = keys('listen, tls, admin, workers, log, trustProxy, chainId, mode, upstreams, head, headers, hedge, waitForVersion, cache, latest, pruned, pages, audit, limits, clients, passThrough, cors, downstream')
+  expectMistakes(t, () => load(t, `
+listen: nowhere
+admin: { listen: 9464, port: 1 }
+tls: { certFile: package.json }
+workers: 1.5
+log: { level: loud, access: 1, file: x }
+trustProxy: 10.0.0.1
+chainId: 256
+mode: sometimes
+upstreams:
+  - { url: ftp://h }
+  - { url: http://h?a=b, timeoutMs: 0, maxConcurrent: "5", headers: { "a b": c, d: "e\\nf" }, ignoreCacheControl: no, timeout: 1 }
+  - { name: "a b", url: "http://h" }
+  - { name: c }
+head:
+hedge: { share: -0.1, burst: -1, afterMs: 3600001 }
+headers: { emit: [node, all], send: 1 }
+cache: { memory: { maxMb: 0, max: 1 }, redis: { url: http://h, cluster: ["h:1", ":1"], sentinel: { hosts: ["h:65536"], host: 1 }, ttl: 1, keyPrefix: "" }, size: 1 }
+limits: { client: { burst: 0, perSecond: 1 }, body: 1 }
+clients: { keys: [{ name: a, key: "", rate: 1 }, { key: k }], required: "true", key: 1 }
+passThrough: writes
+cors: { origins: example.org, origin: 1 }
+downstream: { cacheControl: on }
+upstream: http://h
+__proto__: 1
+`), {
+    listen: `${address}, got "nowhere"`,
+    'admin.listen': 'expected a text, got 9464',
+    'admin.port': keys('listen, token'),
+    tls: 'expected both certFile and keyFile, or neither',
+    workers: 'expected a whole number, got 1.5',
+    'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent, got "loud"',
+    'log.access': 'expected a boolean, got 1',
+    'log.file': keys('level, access'),
+    trustProxy: 'expected a list, got "10.0.0.1"',
+    chainId: 'expected at most 255, got 256',
+    mode: 'expected one of serve, observe, got "sometimes"',
+    'upstreams.0.url': url,
+    'upstreams.1.url': url,
+    'upstreams.1.timeoutMs': 'expected at least 1, got 0',
+    'upstreams.1.maxConcurrent': 'expected a number, got "5"',
+    'upstreams.1.headers.a b': 'expected a header name',
+    'upstreams.1.headers.d': 'expected a header value without line breaks',
+    'upstreams.1.ignoreCacheControl': 'expected a boolean, got "no"',
+    'upstreams.1.timeout': keys('name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, ignoreCacheControl'),
+    'upstreams.2.name': 'expected a name of letters, digits, _ . or -, got "a b"',
+    'upstreams.3.url': 'expected a text',
+    head: 'expected a map of keys, got null',
+    'hedge.share': 'expected at least 0, got -0.1',
+    'hedge.burst': 'expected at least 0, got -1',
+    'hedge.afterMs': 'expected at most 3600000, got 3600001',
+    'headers.emit.1': 'expected one of node, upstream, got "all"',
+    'headers.send': keys('emit'),
+    'cache.memory.maxMb': 'expected at least 1, got 0',
+    'cache.memory.max': keys('maxMb'),
+    'cache.redis.url': 'expected a URL such as redis://127.0.0.1:6379',
+    'cache.redis.cluster.1': address,
+    'cache.redis.sentinel.hosts.0': address,
+    'cache.redis.sentinel.host': keys('name, hosts'),
+    'cache.redis.ttl': keys('url, cluster, sentinel, keyPrefix, timeoutMs, ttlSeconds'),
+    'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -, got ""',
+    'cache.size': keys('memory, redis, maxEntryMb'),
+    'limits.client.burst': 'expected at least 1, got 0',
+    'limits.client.perSecond': keys('requestsPerSecond, burst, exemptHits'),
+    'limits.body': keys('bodyKb, headerKb, client'),
+    'clients.keys.0.key': 'expected a text that is not empty',
+    'clients.keys.0.rate': keys('name, key, requestsPerSecond'),
+    'clients.keys.1.name': 'expected a text, got nothing',
+    'clients.required': 'expected a boolean, got "true"',
+    'clients.key': keys('required, keys'),
+    passThrough: 'expected one of reads, none, all, got "writes"',
+    'cors.origins': 'expected "*" or a list of origins, got "example.org"',
+    'cors.origin': keys('origins'),
+    'downstream.cacheControl': 'expected one of revalidate, immutable, off, got "on"',
+    upstream: top,
+    ['__proto__']: top
+  })
+})
+
+t.test('a mistake in a flag or a variable names it', async t => {
+  expectMistakes(t, () => loadConfig({ VARVE_LISTEN: ':80', VARVE_WORKERS: '0', VARVE_REDIS: 'localhost' }, { admin: '[::1]', 'log-level': 'INFO', upstream: ['h:80'] }), {
+    'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got ":80"',
+    'workers (from VARVE_WORKERS)': 'expected at least 1, got 0',
+    'cache.redis.url (from VARVE_REDIS)': 'expected a URL such as redis://127.0.0.1:6379',
+    'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got "[::1]"',
+    'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent, got "INFO"',
+    'upstreams.0.url (from --upstream)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
+  })
+})
+
+t.test('an upstream is an http or https URL without credentials, query or fragment; a Redis has a host', async t => {
+  const isRefused = (environment: Environment): boolean => mistakesOf(() => loadConfig(environment, {})).length === 1
+  for (const url of ['http://127.0.0.1:8081', 'https://h/prefix/key', 'http://[::1]:80', 'HTTP://h'.toLowerCase()]) t.notOk(isRefused({ VARVE_UPSTREAM: url }), url)
+  for (const url of ['h', 'h:80', 'ws://h', 'http://', 'http://h:99999', 'http://u@h', 'http://u:p@h', 'http://:p@h', 'http://h?key=1', 'http://h#a', ' http//h']) t.ok(isRefused({ VARVE_UPSTREAM: url }), url)
+  for (const url of ['redis://h', 'rediss://u:p@h:6380/2', 'redis://[::1]:1']) t.notOk(isRefused({ VARVE_REDIS: url }), url)
+  for (const url of ['redis://', 'redis:///1', 'h:6379', 'redis://h:port', 'redis://h:99999', 'redis://[', 'http://h']) t.ok(isRefused({ VARVE_REDIS: url }), url)
+})
+
+t.test('two upstreams cannot share a name, given or by their place', async t => {
+  expectMistakes(t, () => load(t, 'upstreams: [{ name: a, url: "http://h" }, { name: b, url: "http://h" }, { name: a, url: "http://i" }, { url: "http://h" }, { name: node-4, url: "http://h" }]'), {
+    'upstreams.2.name': 'expected a name of its own, but a is taken, got "a"',
+    'upstreams.4.name': 'expected a name of its own, but node-4 is taken, got "node-4"'
+  })
+})
+
+t.test('TLS takes both files or neither', async t => {
+  t.same(load(t, 'tls: { certFile: package.json, keyFile: LICENSE }').config.tls, { certFile: 'package.json', keyFile: 'LICENSE' })
+  for (const tls of ['{ certFile: package.json }', '{ keyFile: LICENSE }', '{ certFile: package.json, keyFile: null }']) {
+    expectMistakes(t, () => load(t, `tls: ${tls}`), { tls: 'expected both certFile and keyFile, or neither' })
+  }
+})
+
+t.test('a file that is no configuration is one mistake that names the file', async t => {
+  const dir = t.testdir({ 'list.yaml': '- listen: h:1\n', 'text.yaml': 'listen\n', 'open.yaml': 'listen: [\n', 'twice.yaml': 'workers: 1\nworkers: 2\n', 'two.yaml': 'workers: 1\n---\nworkers: 2\n', 'alias.yaml': 'workers: *one\n', dir: {} })
+  const said: [string, RegExp][] = [
+    ['missing.yaml', /^ENOENT: no such file/], ['dir', /^EISDIR/], ['list.yaml', /^expected a map of keys$/], ['text.yaml', /^expected a map of keys$/],
+    ['open.yaml', /./], ['twice.yaml', /^Map keys must be unique/], ['two.yaml', /./], ['alias.yaml', /^Unresolved alias/]
+  ]
+  for (const [file, message] of said) {
+    const mistakes = mistakesOf(() => loadConfig({}, { config: join(dir, file) }))
+    t.ok(mistakes.length > 0, file)
+    for (const mistake of mistakes) t.ok(mistake.path.startsWith(join(dir, file)) && message.test(mistake.message), `${file}: ${mistake.message}`)
+  }
+  t.match(mistakesOf(() => loadConfig({ VARVE_CONFIG: join(dir, 'missing.yaml') }, {})), [{ path: join(dir, 'missing.yaml') }])
+})
+
+t.test('a secret that was mistyped, or put beside its place, is not repeated in the mistake', async t => {
+  const texts = [
+    'admin: { token: [s3cret] }', 'admin: { token: 5, tokens: s3cret }', 'admin: s3cret',
+    'upstreams: [{ url: "http://u:s3cret@h" }]', 'upstreams: [{ url: "https://h/s3cret?x=1" }]', 'upstreams: [{ url: s3cret }]', 'upstreams: ["https://h/s3cret"]', 'upstreams: https://h/s3cret',
+    'upstreams: { url: https://h/s3cret }', 'upstreams: [{ url: "http://h", headers: { authorization: ["s3cret"] } }]', 'upstreams: [{ url: "http://h", headers: { authorization: "s3cret\\n" } }]', 'upstreams: [{ url: "http://h", headers: "authorization: s3cret" }]',
+    'clients: { keys: [s3cret] }', 'clients: { keys: s3cret }', 'clients: s3cret', 'clients: { keys: [{ name: a, key: [s3cret] }] }',
+    'cache: { redis: "redis://:s3cret@h" }', 'cache: "redis://:s3cret@h"', 'cache: { redis: { url: "//:s3cret@h" } }', 'cache: { redis: { cluster: ["redis://:s3cret@h:1"] } }', 'cache: { redis: { cluster: "redis://:s3cret@h:1" } }',
+    'cache: { redis: { sentinel: { hosts: ["redis://:s3cret@h:1"] } } }', 'cache: { redis: { sentinel: "redis://:s3cret@h:1" } }'
+  ]
+  for (const text of texts) {
+    const mistakes = mistakesOf(() => load(t, text))
+    t.ok(mistakes.length > 0, text)
+    t.notMatch(JSON.stringify(mistakes), /s3cret/, text)
+  }
+  t.notMatch(JSON.stringify(mistakesOf(() => loadConfig({ VARVE_UPSTREAM: 'http://u:s3cret@h', VARVE_REDIS: '//:s3cret@h' }, {}))), /s3cret/)
+  t.match(mistakesOf(() => load(t, 'cache: { redis: { timeoutMs: fast, keyPrefix: "a b" } }\nclients: { required: perhaps }\nadmin: { listen: 0 }')).map(({ message }) => message.replace(/.*, got/, 'got')).sort(),
+    ['got "a b"', 'got "fast"', 'got "perhaps"', 'got 0'], 'what is no secret is repeated')
+})
+
+t.test('shown settings hold no token, no key, no header of a node, no credentials of a URL and no path of an upstream', async t => {
+  const { config } = load(t, `
+admin: { token: s3cret }
+upstreams:
+  - { url: https://h:444/s3cret/, headers: { authorization: Bearer s3cret, x-other: s3cret } }
+  - { name: plain, url: "http://h:80" }
+clients: { required: true, keys: [{ name: shown, key: s3cret, requestsPerSecond: 5 }] }
+cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2?password=s3cret" } }
+`)
+  const shown = maskSecrets(config)
+  t.notMatch(JSON.stringify(shown), /s3cret/)
+  t.match(shown, {
+    admin: { listen: '127.0.0.1:9464', token: '***' },
+    upstreams: [{ url: 'https://h:444/***', headers: { authorization: '***', 'x-other': '***' } }, { name: 'plain', url: 'http://h/' }],
+    clients: { required: true, keys: [{ name: 'shown', key: '***', requestsPerSecond: 5 }] },
+    cache: { redis: { url: 'rediss://***:***@h:6380/2?***' } }
+  })
+  t.match(config.admin.token, 's3cret', 'and the settings themselves keep theirs')
+  t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://h:1' }, {}).config).cache.redis.url, 'redis://h:1')
+})
+
+t.test('what was given is known by its path, and so is what of it has no effect yet', async t => {
+  const { given } = load(t, 'limits: { bodyKb: 5, client: { burst: 5 } }\nhedge: { share: 0 }\nupstreams: [{ url: "http://a", requestsPerSecond: 5 }, { url: "http://b" }]', { VARVE_WORKERS: '2' }, { admin: 'h:1' })
+  t.same([...given].sort(), ['admin.listen', 'hedge.share', 'limits.bodyKb', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.0.url', 'upstreams.1.url', 'workers'])
+  // A row goes when its part comes.
+  t.same([...withoutEffect(given)].sort(), ['hedge.share', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.1.url', 'workers'])
+  t.same(withoutEffect(['listen', 'cors', 'corset', 'admin.listen', 'cache.redistribute']), ['cors'])
+})
+
+t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {
+  expectMistakes(t, () => load(t, 'workers: $' + '{NO_WORKERS}\nlisten: nowhere\nupstreams: [{ name: a, url: "http://h" }, { name: a, url: h }, 5]\n'), {
+    workers: 'the environment variable NO_WORKERS is not set',
+    listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got "nowhere"',
+    'upstreams.1.name': 'expected a name of its own, but a is taken, got "a"',
+    'upstreams.1.url': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081',
+    'upstreams.2': 'expected a map of keys'
+  })
+})
+
+t.test('a file that is not YAML has all its mistakes told with their places, and none repeats a line of it', async t => {
+  const config = join(t.testdir({}), 'v.yaml')
+  const texts: [string, string[]][] = [
+    ['admin: { token: s3cret }\nadmin: 5\nworkers: 1\nworkers: 2\n', [`${config}, line 2, column 1: Map keys must be unique`, `${config}, line 4, column 1: Map keys must be unique`]],
+    ['admin: { token: s3cret, token: s3cret }\n', [`${config}, line 1, column 25: Map keys must be unique`]],
+    ['admin:\n  token: "s3cret\n', [`${config}, line 3, column 1: Missing closing "quote`]],
+    ['admin: { token: *s3cret }\n', [`${config}: Unresolved alias (the anchor must be set before the alias)`]],
+    ['admin: { token: !s3cret s3cret }\n', [`${config}, line 1, column 17: Unresolved tag`]]
+  ]
+  for (const [text, mistakes] of texts) {
+    writeFileSync(config, text)
+    t.same(mistakesOf(() => loadConfig({}, { config })).map(({ path, message }) => `${path}: ${message}`), mistakes)
+  }
+})
+
+t.test('a text from outside is a number, a flag or nothing, never YAML', async t => {
+  for (const text of ['[1', '*a', '!x 1', '{ a: 1 }', '0x10', '1 # one', ' 1', '1_000']) {
+    expectMistakes(t, () => loadConfig({ VARVE_WORKERS: text }, {}), { 'workers (from VARVE_WORKERS)': `expected a number, got ${JSON.stringify(text)}` })
+  }
+})
+
+t.test('a flag does not hide a mistake in the file around its key', async t => {
+  expectMistakes(t, () => load(t, 'admin: off\ncache: { redis: [] }\nlog: 5', {}, { admin: 'h:1', redis: 'redis://h', 'log-level': 'info' }), {
+    admin: 'expected a map of keys', 'cache.redis': 'expected a map of keys', log: 'expected a map of keys, got 5'
+  })
+})
