@@ -117,6 +117,7 @@ t.test('a node\'s error passes untouched, with its Retry-After and without its c
   const { status: code, headers, body } = await varve.get(modules)
   t.same([code, body, headers['retry-after'], headers['content-type']], [503, 'busy', '7', 'text/plain'])
   t.same([headers['set-cookie'], headers.trailer, headers['x-secret']], [undefined, undefined, undefined])
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503, body: 'busy', headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': '1000' } }, 'a latest read alike, under the position known, since this answer bears none')
 })
 
 t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong answer', async t => {
