@@ -23,7 +23,9 @@ export function publicApp (context: PublicParts): FastifyInstance {
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     http: { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
-    clientErrorHandler: answerClientErrors,
+    clientErrorHandler: (error, socket) => {
+      answerClientErrors(error, socket, status => { context.metrics.answered('other', 'refused', status, 0) })
+    },
     frameworkErrors: (error, request, reply) => { refuse(context, request as FastifyRequest, reply as FastifyReply, refusalOf(error)) }
   }
   const secure = tls.certFile === null || tls.keyFile === null ? {} : { https: { cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) } }

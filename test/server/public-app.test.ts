@@ -82,6 +82,7 @@ t.test('what is no request is refused and its connection closed', async t => {
     t.same(statusesIn(text), status === undefined ? [] : [status], bytes.slice(0, 60))
     if (status !== undefined) t.match(text.split('\r\n\r\n')[1], shape)
   }
+  t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="refused",status="431"}'), 1, 'and counted')
   t.equal(stub.asked.length, 0)
 })
 
