@@ -43,22 +43,32 @@ export class GatheringFlight<T> {
   readonly #underWay = new Map<string, Promise<unknown>>()
   readonly #gathering = new Map<string, Promise<T>>()
 
-  /** Runs `fly` at once when no equal flight is under way, else when that one has landed. */
-  async do (key: string, fly: () => Promise<T>): Promise<T> {
+  /** Runs `fly` when no equal flight is under way, else when that one has landed. */
+  async do (key: string, fly: () => Promise<T>): Promise<Flown<T>> {
     const gathering = this.#gathering.get(key)
-    if (gathering !== undefined) return await gathering
-    const ahead = this.#underWay.get(key)
-    if (ahead === undefined) return await this.#leave(key, fly)
+    if (gathering === undefined) return { result: await this.#gather(key, fly), joined: false }
+    try {
+      return { result: await gathering, joined: true }
+    } catch {
+      const next = this.#gathering.get(key)
+      if (next === undefined) return { result: await this.#gather(key, fly), joined: false }
+      return { result: await next, joined: true }
+    }
+  }
+
+  get size (): number {
+    return this.#underWay.size + this.#gathering.size
+  }
+
+  async #gather (key: string, fly: () => Promise<T>): Promise<T> {
+    // With none under way it leaves within this very turn, which is long enough for those who ask in the same one.
+    const ahead = this.#underWay.get(key) ?? Promise.resolve()
     const flight = ahead.then(async () => {
       this.#gathering.delete(key)
       return await this.#leave(key, fly)
     })
     this.#gathering.set(key, flight)
     return await flight
-  }
-
-  get size (): number {
-    return this.#underWay.size + this.#gathering.size
   }
 
   #leave (key: string, fly: () => Promise<T>): Promise<T> {

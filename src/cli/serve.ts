@@ -9,7 +9,9 @@ import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
 import { HeadPoll, type PollState } from '../nodes/head-poll.js'
 import { LedgerNode } from '../nodes/node.js'
+import { OneNode } from '../nodes/one-node.js'
 import { type Parts } from '../proxy/parts.js'
+import { Renewals } from '../proxy/renewals.js'
 import { Stamper } from '../proxy/stamp.js'
 import { type Sandbox, startSandbox } from '../sandbox/sandbox.js'
 import { adminApp } from '../server/admin-app.js'
@@ -48,7 +50,8 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
 export async function startVarve ({ config, given }: Loaded, log: Logger): Promise<Varve> {
   for (const path of withoutEffect(given)) log.warn({ key: path }, 'this key has no effect yet')
   if (config.upstreams.length > 0) return await startInFrontOf(undefined, config, log)
-  const sandbox = await startSandbox()
+  // The demonstration never forgets, so that what the README and the banner ask for is there however long it runs.
+  const sandbox = await startSandbox({ windowBlocks: 100_000_000 })
   log.warn({ url: sandbox.url }, 'no upstream is configured: serving the embedded sandbox node, whose chain is made up')
   try {
     return await startInFrontOf(sandbox, config, log)
@@ -61,16 +64,21 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
 
 async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log: Logger): Promise<Varve> {
   const metrics = new Metrics()
-  const tracker = new Tracker(config.chainId ?? undefined, () => performance.now())
+  const now = (): number => performance.now()
+  const tracker = new Tracker(config.chainId ?? undefined, now, () => {
+    metrics.reset()
+    log.warn('the chain was reset: a new generation of keys begins')
+  })
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics)
-  const node = nodeOf(config, sandbox?.url, metrics)
-  const poll = new HeadPoll(node, tracker, { pollMs: config.head.pollMs, now: () => performance.now(), onState: logChanges(node.name, metrics, log) })
+  const node = nodeOf(config, sandbox?.url, now, metrics)
+  const poll = new HeadPoll(node, tracker, { pollMs: config.head.pollMs, now, onState: logChanges(node.name, log) })
   const parts: Parts = {
     tracker,
     memory,
     flights: new SingleFlight(),
     latestFlights: new GatheringFlight(),
-    nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.up ? node.release : undefined } },
+    nodes: new OneNode(node, poll),
+    renewals: new Renewals(now),
     tally: metrics,
     settings: {
       maxEntryBytes: config.cache.maxEntryMb * mega,
@@ -93,7 +101,7 @@ async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log
     const adminUrl = await listen(admin, config.admin.listen, 'admin.listen')
     log.info({ url, adminUrl }, 'listening')
     await poll.start()
-    return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, close, patience) } }
+    return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, { abandon: async () => { await node.close() }, close }, patience) } }
   } catch (error) {
     await app.close()
     await close()
@@ -101,14 +109,14 @@ async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log
   }
 }
 
-function nodeOf (config: Config, sandboxUrl: string | undefined, metrics: Metrics): LedgerNode {
+function nodeOf (config: Config, sandboxUrl: string | undefined, now: () => number, metrics: Metrics): LedgerNode {
   const [first] = config.upstreams
   const { name, url, headers, timeoutMs, maxConcurrent, caFile } = first ?? {
     name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, caFile: null
   }
   // A whole answer is gathered before it is judged, so there must be an end to it; larger ones will stream.
   const maxAnswerBytes = 8 * config.cache.maxEntryMb * mega
-  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, maxAnswerBytes }, metrics)
+  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, maxAnswerBytes, now }, metrics)
 }
 
 async function listen (app: FastifyInstance, address: string, key: string): Promise<string> {
@@ -120,17 +128,15 @@ async function listen (app: FastifyInstance, address: string, key: string): Prom
 }
 
 /** One line per change, not one per poll. */
-function logChanges (name: string, metrics: Metrics, log: Logger): (state: PollState) => void {
+function logChanges (name: string, log: Logger): (state: PollState) => void {
   let last: PollState | undefined
   return state => {
-    if (state === 'reset') metrics.reset()
     if (state === last) return
     last = state
     switch (state) {
       case 'answered': return log.info({ node: name }, 'the node answers')
       case 'unanswered': return log.warn({ node: name }, 'the node does not answer, or without a position')
       case 'other_chain': return log.error({ node: name }, 'the node serves another chain')
-      case 'reset': return log.warn({ node: name }, 'the chain was reset: a new generation of keys begins')
     }
   }
 }

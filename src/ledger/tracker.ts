@@ -12,6 +12,7 @@ export interface Chain {
 /** The one ledger position of this process: it is learned from answers, shown to clients, and never goes back (law 4). */
 export class Tracker {
   readonly #now: () => number
+  readonly #onReset: () => void
   #chainId: number | undefined
   #generation = 1
   #position: Position | undefined
@@ -19,9 +20,10 @@ export class Tracker {
   #learnedAt = -Infinity
 
   /** A configured chain id is believed over what any node says; without one the first answer decides. */
-  constructor (chainId: number | undefined, now: () => number) {
+  constructor (chainId: number | undefined, now: () => number, onReset: () => void = () => {}) {
     this.#chainId = chainId
     this.#now = now
+    this.#onReset = onReset
   }
 
   /** The chain to key by; undefined until it is configured or learned. */
@@ -58,6 +60,7 @@ export class Tracker {
     // Of two chains under one name the one with the later time is the newer.
     if (times < 0) return 'other_chain'
     this.#generation++
+    this.#onReset()
     return this.#show(position, family, 'reset')
   }
 

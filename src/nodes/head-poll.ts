@@ -10,7 +10,7 @@ export interface HeadPollOptions {
 }
 
 /** What a poll found, told when it changes. */
-export type PollState = 'answered' | 'unanswered' | 'other_chain' | 'reset'
+export type PollState = 'answered' | 'unanswered' | 'other_chain'
 
 // The release is learned at least so often, whatever the traffic (law 8).
 const releaseEveryMs = 15_000
@@ -33,14 +33,15 @@ export class HeadPoll {
   /** Polls at once, then whenever it is due. */
   async start (): Promise<void> {
     await this.poll()
-    this.#timer = setInterval(() => { if (this.#isDue()) this.poll().catch(() => {}) }, this.#options.pollMs).unref()
+    const everyMs = Math.min(this.#options.pollMs, releaseEveryMs)
+    this.#timer = setInterval(() => { if (this.#isDue()) this.poll().catch(() => {}) }, everyMs).unref()
   }
 
   stop (): void {
     clearInterval(this.#timer)
   }
 
-  /** Asks for the head now; callers at the same time share one question. Never rejects. */
+  /** Asks for the head now; callers at the same time share one question. */
   async poll (): Promise<void> {
     this.#underWay ??= this.#ask().finally(() => { this.#underWay = undefined })
     await this.#underWay
@@ -59,7 +60,7 @@ export class HeadPoll {
       if (learned === 'other_chain') return this.#options.onState('other_chain')
       const release = releaseIn(answer.body)
       if (release !== undefined) this.#node.runs(release)
-      this.#options.onState(learned === 'reset' ? 'reset' : 'answered')
+      this.#options.onState('answered')
     } catch {
       // Counted by the node itself; the next poll asks again.
       this.#options.onState('unanswered')

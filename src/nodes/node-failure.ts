@@ -1,7 +1,7 @@
 import { errors } from 'undici'
 
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
-export const failureReasons = ['timeout', 'refused', 'cut_short', 'too_large', 'garbage', 'unreachable'] as const
+export const failureReasons = ['timeout', 'refused', 'cut_short', 'too_large', 'garbage', 'unreachable', 'busy'] as const
 
 /** One reason of the closed list. */
 export type FailureReason = typeof failureReasons[number]

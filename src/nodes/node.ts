@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Dispatcher, Pool } from 'undici'
-import { type Position, readPosition } from '../ledger/position.js'
+import { type Headers, type Position, readPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { isDeadConnection, NodeFailure } from './node-failure.js'
 
@@ -14,6 +14,7 @@ export interface NodeOptions {
   readonly maxConcurrent: number
   readonly caFile: string | null
   readonly maxAnswerBytes: number
+  readonly now: () => number
 }
 
 /** What is asked: rebuilt from the canonical read, so that nothing unkeyed reaches a node (law 1). */
@@ -23,14 +24,15 @@ export interface Question {
   readonly target: string
   readonly accept: string
   readonly body?: string | undefined
-  /** Less than the node's own time limit, where the asker cannot wait that long. */
-  readonly timeoutMs?: number
 }
 
 /** Told of everything that was asked of a node and how it ended. */
 export interface NodeTally {
   asked (node: string, endpoint: string, status: string, seconds: number): void
 }
+
+// With the limit of connections, how many reads may be under way or waiting for one.
+const waitingPerConnection = 8
 
 /** One full node: a pool of connections, its own headers, and what it last said of itself. */
 export class LedgerNode {
@@ -42,6 +44,8 @@ export class LedgerNode {
   #release: string | undefined
   #position: Position | undefined
   #up = false
+  #underWay = 0
+  #closed: Promise<void> | undefined
 
   constructor (options: NodeOptions, tally: NodeTally) {
     const { origin, pathname } = new URL(options.url)
@@ -63,7 +67,7 @@ export class LedgerNode {
     })
   }
 
-  /** Whether the last thing asked of it was answered. */
+  /** Whether it gave the last thing asked of it an answer as a node does. */
   get up (): boolean {
     return this.#up
   }
@@ -85,13 +89,20 @@ export class LedgerNode {
 
   /** Asks once and gathers the whole answer; throws a NodeFailure when none came whole. */
   async ask (question: Question): Promise<Answer> {
-    const started = performance.now()
+    const { now, maxConcurrent } = this.#options
+    const started = now()
     const tell = (status: string): void => {
-      this.#tally.asked(this.name, question.endpoint, status, (performance.now() - started) / 1000)
+      this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000)
     }
+    // What cannot be asked soon is refused at once, so that those who wait are never more than this (law 10).
+    if (this.#underWay >= maxConcurrent * waitingPerConnection) {
+      tell('busy')
+      throw new NodeFailure(this.name, 'busy', undefined)
+    }
+    this.#underWay++
     try {
       const answer = await this.#askOnce(question)
-      this.#up = true
+      this.#up = answer.stamped !== undefined || answer.status < 500
       this.#position = answer.stamped?.position ?? this.#position
       tell(String(answer.status))
       return answer
@@ -100,11 +111,15 @@ export class LedgerNode {
       this.#up = false
       tell(failure.reason)
       throw failure
+    } finally {
+      this.#underWay--
     }
   }
 
+  /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
-    await this.#pool.destroy()
+    this.#closed ??= this.#pool.destroy()
+    await this.#closed
   }
 
   async #askOnce (question: Question): Promise<Answer> {
@@ -115,6 +130,7 @@ export class LedgerNode {
       status: response.statusCode,
       headers: response.headers,
       body: Buffer.from(await response.body.arrayBuffer()),
+      isFramed: isFramed(response.headers),
       stamped: readPosition(response.headers),
       release
     }
@@ -129,7 +145,7 @@ export class LedgerNode {
       headers: this.#headersFor(question),
       body: question.body ?? null,
       idempotent: true,
-      signal: AbortSignal.timeout(question.timeoutMs ?? this.#options.timeoutMs)
+      signal: AbortSignal.timeout(this.#options.timeoutMs)
     }
     try {
       return await this.#pool.request(request)
@@ -150,4 +166,8 @@ export class LedgerNode {
       ...(question.body === undefined ? {} : { 'content-type': 'application/json' })
     }
   }
+}
+
+function isFramed (headers: Headers): boolean {
+  return headers['content-length'] !== undefined || /chunked\s*$/i.test(String(headers['transfer-encoding']))
 }

@@ -6,13 +6,12 @@ import { type Answer } from '../reads/answer.js'
 import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
 import { type Fetched } from './outcomes.js'
+import { type Renewals } from './renewals.js'
 
 /** Whoever answers questions about the chain: one node, or all of them. */
 export interface Asker {
   ask (question: Question): Promise<Answer>
-  /** The release that a live node runs; undefined while none is known, when every entry counts as current (law 8). */
   readonly release: string | undefined
-  /** Asks for the head, so that a chain that is not known yet becomes known. */
   poll (): Promise<void>
 }
 
@@ -21,7 +20,6 @@ export interface ProxyTally {
   notKept (endpoint: EndpointName, reason: NotKeptReason): void
   staleLatest (): void
   pruned (endpoint: EndpointName, by: 'cache' | 'upstream', distanceVersions: bigint | undefined): void
-  reset (): void
 }
 
 /** Everything that a read passes through, built in one place and handed down. */
@@ -31,6 +29,7 @@ export interface Parts {
   readonly flights: SingleFlight<Fetched & { readonly text: string }>
   readonly latestFlights: GatheringFlight<Fetched>
   readonly nodes: Asker
+  readonly renewals: Renewals
   readonly tally: ProxyTally
   readonly settings: {
     readonly maxEntryBytes: number

@@ -18,7 +18,7 @@ export interface Reply {
 export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
 
 // What of a node's headers is handed on with an answer that is not kept: an allow-list, since Set-Cookie, Trailer and hop-by-hop names are not.
-const handedOn = ['content-type', 'retry-after', 'www-authenticate']
+const handedOn = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
 
 const vary = 'Accept, Accept-Encoding'
 

@@ -5,6 +5,8 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly body: Buffer
+  /** Whether its end was marked, by a length or a last chunk; one that ends with its connection may have been cut short. */
+  readonly isFramed: boolean
   /** The position stamped on this very answer; undefined where the node sent none. */
   readonly stamped: StampedPosition | undefined
   /** The node's release as last learned before the answer. */

@@ -21,8 +21,11 @@ export interface Endpoint {
   readonly path: readonly (string | PathParameter)[]
   readonly query: Readonly<Record<string, ReadParameter>>
   readonly takesTableKey: boolean
-  /** `version`: the answer is the state at a ledger version and never changes; `moving`: it is forwarded every time. */
-  readonly keyedBy: 'version' | 'moving'
+  /**
+   * `version`: the answer is the state at the ledger version in the query and never changes; `block`: it is the block of the version
+   * that the path ends in; `moving`: it is of the moment. Only the first is kept yet.
+   */
+  readonly keyedBy: 'version' | 'block' | 'moving'
   /** Whether the node's release shows in the JSON (facts, section 6, catch 1). */
   readonly renderedByRelease: boolean
 }
@@ -87,7 +90,7 @@ export const endpoints: readonly Endpoint[] = [
     path: ['v1', 'blocks', 'by_version', once('version', u64)],
     query: { with_transactions: flag },
     takesTableKey: false,
-    keyedBy: 'moving',
+    keyedBy: 'block',
     renderedByRelease: true
   },
   plain('info'),

@@ -12,7 +12,6 @@ export type NotKeptReason = typeof notKeptReasons[number]
 
 /** What an answer is judged against. */
 export interface Bounds {
-  readonly chainId: number
   readonly maxEntryBytes: number
   readonly ignoreCacheControl: boolean
 }
@@ -21,12 +20,13 @@ export interface Bounds {
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
 
 /**
- * Whether a 200 cannot be a true answer to the read, so that it is neither kept nor handed on:
+ * Why an answer cannot be a true one to the read, so that it is neither kept nor handed on:
  * a node can answer 200 with an error body, and a gateway with a page of its own (facts, section 5).
  */
-export function untruth (read: Read, answer: Answer, chainId: number): NotKeptReason | undefined {
-  if (answer.stamped !== undefined && answer.stamped.position.chainId !== chainId) return 'wrong_chain'
-  if (answer.status !== 200) return undefined
+export function untruth (read: Read, answer: Answer): NotKeptReason | undefined {
+  // Nothing was asked for in parts, under a condition or elsewhere.
+  if (answer.status !== 200) return answer.status < 400 ? 'status' : undefined
+  if (!answer.isFramed) return 'incomplete'
   if (headerOf(answer, 'content-encoding')?.toLowerCase().replace('identity', '')) return 'wrong_coding'
   if (answer.stamped === undefined && read.endpoint.name !== 'info') return 'no_position'
   return rightType(read, answer) ? undefined : 'wrong_type'
@@ -35,7 +35,7 @@ export function untruth (read: Read, answer: Answer, chainId: number): NotKeptRe
 /** Why a whole answer to a read at an explicit version must not be kept; undefined when it is proven history. */
 export function whyNotKept (read: Read, answer: Answer, bounds: Bounds): NotKeptReason | undefined {
   if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
-  const untrue = untruth(read, answer, bounds.chainId)
+  const untrue = untruth(read, answer)
   if (untrue !== undefined) return untrue
   if (answer.stamped === undefined) return 'no_position'
   if (!bounds.ignoreCacheControl && isVetoed(answer)) return 'vetoed'

@@ -48,12 +48,14 @@ export function readRequest (match: Match, request: ClientRequest): Read {
     const allowed = endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method
     throw new Refusal(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
   }
+  const path = match.path.map(segment => typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment)))
   const { version, query } = readQuery(endpoint, match.search)
   return {
     endpoint,
-    path: match.path.map(segment => `/${typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment))}`).join(''),
+    path: `/${path.join('/')}`,
     query,
     version,
+    speaksOf: endpoint.keyedBy === 'block' ? BigInt(path.slice(-1).join('')) : version,
     accept: readAccept(request.accept),
     body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined
   }
@@ -87,7 +89,8 @@ function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): str
 
 function readQuery (endpoint: Endpoint, search: string): { version: bigint | undefined, query: [string, string][] } {
   // Nodes read queries as forms: + is a blank, names may be encoded, what is unknown is ignored.
-  const given = new URLSearchParams(search)
+  // The mark before it is the one that the parser takes off; a second one belongs to a name.
+  const given = new URLSearchParams(`?${search}`)
   const query: [string, string][] = []
   let version: bigint | undefined
   for (const [name, read] of Object.entries(endpoint.query)) {

@@ -10,6 +10,8 @@ export interface Read {
   readonly query: readonly (readonly [name: string, value: string])[]
   /** The ledger version asked for; undefined is a latest read. */
   readonly version: bigint | undefined
+  /** The version that the answer speaks of, asked for in the query or named by a path; no position below it may be shown. */
+  readonly speaksOf: bigint | undefined
   readonly accept: Accept
   readonly body: ReadBody | undefined
 }
@@ -44,14 +46,16 @@ export function targetOf (read: Read): string {
 export function keysOf (read: Read, chain: { readonly id: number, readonly generation: number }): ReadKeys {
   const name = `${chain.id}.${chain.generation} ${read.accept} ${targetOf(read)}`
   const { body } = read
-  if (body === undefined) return { value: name, text: name }
-  const value = shortKey(`${name} ${body.canonical}`)
-  return { value, text: shortKey(`${name} = ${body.sent}`) }
+  if (body === undefined) {
+    const key = shortKey(name)
+    return { value: key, text: key }
+  }
+  return { value: shortKey(`${name} ${body.canonical}`), text: shortKey(`${name} = ${body.sent}`) }
 }
 
 /** The same read at a version: what a latest read turns out to have been. */
 export function atVersion (read: Read, version: bigint): Read {
-  return { ...read, version }
+  return { ...read, version, speaksOf: version }
 }
 
 function shortKey (key: string): string {

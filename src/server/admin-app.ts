@@ -1,4 +1,4 @@
-import { fastify, type FastifyInstance } from 'fastify'
+import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Metrics } from '../metrics.js'
 import { type LedgerNode } from '../nodes/node.js'
@@ -30,13 +30,18 @@ export function adminApp ({ metrics, tracker, node, drain }: AdminParts): Fastif
     const ready = !drain.isDraining && tracker.position !== undefined
     return await reply.code(ready ? 200 : 503).send({ ready, degraded })
   })
-  app.post('/purge', async (_request, reply) => {
-    const refusal = new Refusal(403, 'api_disabled', 'purging is not available: no admin token is configured')
-    return await reply.code(refusal.status).type('application/json').send(refusal.body)
+  // Nothing can be changed yet; a call that would change something is refused whatever it is called.
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return await refuse(reply, new Refusal(403, 'api_disabled', 'changing calls are refused: none is available yet'))
+    }
   })
   app.setNotFoundHandler(async (_request, reply) => {
-    const refusal = new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz and /readyz')
-    return await reply.code(refusal.status).type('application/json').send(refusal.body)
+    return await refuse(reply, new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz and /readyz'))
   })
   return app
+}
+
+async function refuse (reply: FastifyReply, refusal: Refusal): Promise<FastifyReply> {
+  return await reply.code(refusal.status).type('application/json').send(refusal.body)
 }

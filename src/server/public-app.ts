@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { type Server } from 'node:http'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
-import { type Refusal } from '../reads/refusal.js'
 import { answerClientErrors } from './client-errors.js'
 import { readRoutes } from './read-routes.js'
 import { refusalOf } from './refusal-of.js'
-import { type PublicParts, replyWith } from './reply.js'
+import { type PublicParts, refuseWith } from './reply.js'
 
 // A client that sends its head or body a byte at a time is cut off in seconds, not never.
 const headersTimeoutMs = 5000
@@ -26,18 +25,16 @@ export function publicApp (context: PublicParts): FastifyInstance {
     clientErrorHandler: (error, socket) => {
       answerClientErrors(error, socket, status => { context.metrics.answered('other', 'refused', status, 0) })
     },
-    frameworkErrors: (error, request, reply) => { refuse(context, request as FastifyRequest, reply as FastifyReply, refusalOf(error)) }
+    frameworkErrors: (error, request, reply) => { refuseWith(context, request as FastifyRequest, reply as FastifyReply, refusalOf(error)) }
   }
   const secure = tls.certFile === null || tls.keyFile === null ? {} : { https: { cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) } }
   const app = fastify({ ...options, ...secure })
-  app.setErrorHandler((error, request, reply) => { refuse(context, request, reply, refusalOf(error)) })
+  // Node would answer an expectation that it does not know past the one place that replies.
+  app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
+  app.setErrorHandler((error, request, reply) => { refuseWith(context, request, reply, refusalOf(error)) })
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })
   readRoutes(app, context)
   return app
-}
-
-function refuse (context: PublicParts, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
-  replyWith(context, request, reply, 'other', 'refused', context.stamper.refuse(refusal, false))
 }

@@ -1,28 +1,26 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type EndpointLabel } from '../metrics.js'
 import { answerRead } from '../proxy/answer-read.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
 import { refusalOf } from './refusal-of.js'
-import { type PublicParts, replyWith } from './reply.js'
+import { type PublicParts, refuseWith, replyWith } from './reply.js'
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do. */
 export function readRoutes (app: FastifyInstance, context: PublicParts): void {
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    let endpoint: EndpointLabel = 'other'
     try {
       requireHost(request)
+      requireKnownExpectation(request)
       const match = matchEndpoint(request.originalUrl)
       if (match === undefined) throw new Refusal(404, 'web_framework_error', 'not found')
-      endpoint = match.endpoint.name
       const { outcome, ready } = await answerMatch(context, match, request)
-      replyWith(context, request, reply, endpoint, outcome, ready)
+      replyWith(context, request, reply, match.endpoint.name, outcome, ready)
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal.status === 500) context.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
-      replyWith(context, request, reply, endpoint, 'refused', context.stamper.refuse(refusal, endpoint !== 'other'))
+      refuseWith(context, request, reply, refusal)
     }
   }
   app.all('*', answer)
@@ -53,4 +51,10 @@ function requireHost ({ raw }: FastifyRequest): void {
   }
   if (hosts === 1 || (hosts === 0 && raw.httpVersion === '1.0')) return
   throw new Refusal(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
+}
+
+function requireKnownExpectation ({ headers }: FastifyRequest): void {
+  if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
+    throw new Refusal(417, 'web_framework_error', 'the only expectation that is known is 100-continue')
+  }
 }

@@ -8,6 +8,8 @@ export function refusalOf (error: unknown): Refusal {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE': return framework(415, 'the content type is not supported')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH': return framework(400, 'the body is not as long as its content length')
     case 'FST_ERR_BAD_URL': return invalidInput('the request target is not a valid path')
+    // The client left within its body; nobody reads this, but it is counted as the client's doing.
+    case 'ECONNRESET': return framework(400, 'the request body broke off')
     // What nobody foresaw says nothing of itself to a client; the log has it.
     default: return new Refusal(500, 'internal_error', 'internal error')
   }

@@ -5,6 +5,8 @@ import { type EndpointLabel, type Metrics } from '../metrics.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type Parts } from '../proxy/parts.js'
 import { type Reply, type Stamper } from '../proxy/stamp.js'
+import { matchEndpoint } from '../reads/read-request.js'
+import { type Refusal } from '../reads/refusal.js'
 import { type Drain } from './drain.js'
 
 /** What the public listener is made of. */
@@ -31,4 +33,10 @@ export function replyWith (
   if (context.config.log.access) {
     context.log.info({ id: request.id, method: request.method, url: request.originalUrl, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
+}
+
+/** Replies with what varve refuses; a known read bears the present position then too. */
+export function refuseWith (context: PublicParts, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
+  const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name
+  replyWith(context, request, reply, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
 }

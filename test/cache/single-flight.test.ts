@@ -60,18 +60,21 @@ t.test('a latest read joins only a flight that has not left: one under way, one 
   const second = gate<string>(log, 'second')
   const third = gate<string>(log, 'third')
   const early = flights.do('k', first.fly)
+  await Promise.resolve()
   const gathered = Array.from({ length: 100 }, async () => await flights.do('k', second.fly))
   t.same(log, ['first'], 'the second waits for the first to land')
   t.equal(flights.size, 2)
   first.open('one')
-  t.equal(await early, 'one')
+  t.same(await early, { result: 'one', joined: false })
   await new Promise(resolve => { setImmediate(resolve) })
   t.same(log, ['first', 'second'])
   const late = flights.do('k', third.fly)
   second.open('two')
-  t.same(new Set(await Promise.all(gathered)), new Set(['two']))
+  const got = await Promise.all(gathered)
+  t.ok(got.every(({ result }) => result === 'two'))
+  t.equal(got.filter(({ joined }) => joined).length, 99)
   third.open('three')
-  t.equal(await late, 'three', 'who came after the second left gets a third')
+  t.same(await late, { result: 'three', joined: false }, 'who came after the second left gets a third')
   await new Promise(resolve => { setImmediate(resolve) })
   t.equal(flights.size, 0)
 })
@@ -81,8 +84,39 @@ t.test('a latest read that fails takes no one behind it down', async t => {
   const log: string[] = []
   const first = gate<string>(log, 'first')
   const early = flights.do('k', first.fly)
+  await Promise.resolve()
   const behind = flights.do('k', async () => 'well')
   first.fail(new Error('dead'))
   await t.rejects(early, { message: 'dead' })
-  t.equal(await behind, 'well')
+  t.same(await behind, { result: 'well', joined: false })
+})
+
+t.test('a gathered read that fails is the verdict of the one who began it: the others gather once more, together', async t => {
+  const flights = new GatheringFlight<string>()
+  const first = gate<string>([], 'first')
+  const early = flights.do('k', first.fly)
+  await Promise.resolve()
+  let flown = 0
+  const gathered = Array.from({ length: 10 }, async () => await flights.do('k', async () => {
+    if (++flown === 1) throw new Error('dead')
+    return 'well'
+  }))
+  first.open('one')
+  await early
+  const results = await Promise.allSettled(gathered)
+  t.equal(flown, 2)
+  t.same(results.map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
+})
+
+t.test('a gathered read that keeps failing is asked twice and no more', async t => {
+  const flights = new GatheringFlight<string>()
+  const first = gate<string>([], 'first')
+  const early = flights.do('k', first.fly)
+  await Promise.resolve()
+  let flown = 0
+  const gathered = Array.from({ length: 10 }, async () => await flights.do('k', async () => { flown++; throw new Error('dead') }))
+  first.open('one')
+  await early
+  t.ok((await Promise.allSettled(gathered)).every(({ status }) => status === 'rejected'))
+  t.equal(flown, 2)
 })

@@ -11,7 +11,7 @@ const question: Question = { endpoint: 'account_modules', method: 'GET', target:
 
 function nodeAt (t: Test, url: string, change: Partial<NodeOptions> = {}): { node: LedgerNode, told: string[] } {
   const told: string[] = []
-  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 2000, maxConcurrent: 4, caFile: null, maxAnswerBytes: 1000, ...change }, {
+  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 2000, maxConcurrent: 4, caFile: null, maxAnswerBytes: 1000, now: () => performance.now(), ...change }, {
     asked: (name, endpoint, status) => told.push(`${name} ${endpoint} ${status}`)
   })
   t.teardown(async () => { await node.close() })
@@ -86,9 +86,38 @@ t.test('a node that cannot be reached is a failure with its reason', async t => 
   t.equal(await reasonOf(nodeAt(t, 'http://nowhere.invalid').node.ask(question)), 'unreachable')
 })
 
-t.test('an asker with less time than the node gets its answer or failure by then', async t => {
+t.test('reads beyond what a node can take soon are refused at once, so that those who wait are bounded', async t => {
   const stub = await stubNode(t, () => {})
-  t.equal(await reasonOf(nodeAt(t, stub.url, { timeoutMs: 60_000 }).node.ask({ ...question, timeoutMs: 20 })), 'timeout')
+  const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
+  const waiting = Array.from({ length: 8 }, async () => await reasonOf(node.ask(question)))
+  t.equal(await reasonOf(node.ask(question)), 'busy')
+  t.same(told, ['n account_modules busy'])
+  await node.close()
+  t.notOk((await Promise.all(waiting)).includes('answered'), 'and giving up the node lets go of everybody who waits')
+})
+
+t.test('a node is up when it answers as a node does: an error of its own counts, one that bears no position does not', async t => {
+  let answer: Parameters<typeof stubNode>[1] = (_request, response) => { response.writeHead(503).end('busy') }
+  const stub = await stubNode(t, (request, response, nth) => { answer(request, response, nth) })
+  const { node } = nodeAt(t, stub.url)
+  await node.ask(question)
+  t.notOk(node.up, 'a gateway that says 503')
+  answer = (_request, response) => { response.writeHead(500, stamps()).end() }
+  await node.ask(question)
+  t.ok(node.up, 'a node that says 500')
+  answer = (_request, response) => { response.writeHead(400).end() }
+  await node.ask(question)
+  t.ok(node.up, 'a framework error bears no position')
+})
+
+t.test('an answer tells whether its end was marked', async t => {
+  const framed = async (lines: string[], body: string): Promise<boolean> => {
+    const raw = await rawNode(t, socket => { socket.end(head('200 OK', lines) + body) })
+    return (await nodeAt(t, raw.url).node.ask(question)).isFramed
+  }
+  t.equal(await framed(['content-length: 2'], '[]'), true)
+  t.equal(await framed(['transfer-encoding: chunked'], '2\r\n[]\r\n0\r\n\r\n'), true)
+  t.equal(await framed([], '[{"bytecode":"0x12'), false, 'ended by its connection')
 })
 
 t.test('a kept connection that dies under a read costs one fresh try and no error', async t => {

@@ -1,7 +1,8 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ask, item } from '../support/client.js'
-import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { answerIndex, ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { varveAt } from '../support/varve.js'
@@ -28,31 +29,35 @@ t.test('a miss is fetched, kept and answered; the next read of it is a hit and c
 
 t.test('a thousand equal misses are one read of the node, each answered', async t => {
   let release: () => void = () => {}
+  let arrived: () => void = () => {}
   const held = new Promise<void>(resolve => { release = resolve })
-  const stub = await stubNode(t, (_request, response) => { held.then(() => { ok(response, '[]') }, () => {}) })
-  const varve = await varveAt(t, stub.url)
-  const answers = Promise.all(Array.from({ length: 1000 }, async () => await varve.get(modules)))
-  while (await varve.metric('varve_upstream_up{upstream="node"}') === undefined || stub.asked.length === 0) await new Promise(resolve => { setImmediate(resolve) })
+  const here = new Promise<void>(resolve => { arrived = resolve })
+  const stub = await stubNode(t, (_request, response) => { arrived(); held.then(() => { ok(response, '[]') }, () => {}) })
+  const { parts } = partsAt(t, stub.url)
+  await parts.nodes.poll()
+  const outcomes = Array.from({ length: 1000 }, async () => await answerRead(parts, readOf(modules)))
+  await here
   release()
-  const got = await answers
-  t.ok(got.every(answer => answer.status === 200 && answer.body === '[]'))
+  const names = (await Promise.all(outcomes)).map(({ name }) => name)
+  t.same(names, ['miss', ...Array(999).fill('collapsed')])
   t.equal(stub.asked.length, 1)
-  t.equal(got.filter(answer => answer.headers[status] === 'varve; fwd=uri-miss; fwd-status=200; stored').length, 1)
 })
 
-t.test('a caller that gives up cancels nobody else, and what was fetched is kept', async t => {
+t.test('a caller that gives up cancels nobody else, be it the one who began the read, and what was fetched is kept', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
   const held = new Promise<void>(resolve => { release = resolve })
   const here = new Promise<void>(resolve => { arrived = resolve })
   const stub = await stubNode(t, (_request, response) => { arrived(); held.then(() => { ok(response, '[]') }, () => {}) })
   const varve = await varveAt(t, stub.url)
-  const first = ask(varve.url, modules, { headers: { 'x-first': '1' } })
+  const leaving = new AbortController()
+  const leader = fetch(varve.url + modules, { signal: leaving.signal })
   await here
-  const leaving = fetch(varve.url + modules, { signal: AbortSignal.timeout(20) })
-  await t.rejects(leaving)
+  const joiner = varve.get(modules)
+  leaving.abort()
+  await t.rejects(leader)
   release()
-  t.match(await first, { status: 200, body: '[]' })
+  t.match(await joiner, { status: 200, body: '[]' })
   t.match(await varve.get(modules), { headers: { [status]: 'varve; hit; detail=memory' } })
   t.equal(stub.asked.length, 1)
 })
@@ -135,6 +140,68 @@ t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong 
   }
 })
 
+t.test('an answer that ends with its connection may have been cut short: it is neither kept nor handed on', async t => {
+  const lines = Object.entries(stamps()).map(line => line.join(': ')).join('\r\n')
+  const raw = await rawNode(t, socket => { socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${lines}\r\n\r\n[{"bytecode":"0x12`) })
+  const varve = await varveAt(t, raw.url, { chainId: 4 })
+  t.match(await varve.get(modules), { status: 503 })
+  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="incomplete"}'), 1)
+})
+
+t.test('what nobody asked for is no answer: 204, 206, 304 and redirects are never handed on', async t => {
+  for (const code of [204, 206, 302, 304]) {
+    const stub = await stubNode(t, (_request, response) => { response.writeHead(code, { ...stamps(), location: 'http://127.0.0.1:1/' }).end() })
+    t.match(await (await varveAt(t, stub.url)).get(modules), { status: 503, headers: { location: undefined } }, String(code))
+  }
+})
+
+t.test('an error that a gateway coded keeps its coding', async t => {
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(429, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }).end(gzipSync('slow down')) })
+  const got = await (await varveAt(t, stub.url)).get(modules)
+  t.match(got, { status: 429, headers: { 'content-encoding': 'gzip' } })
+  t.equal(gunzipSync(got.bytes).toString(), 'slow down')
+})
+
+t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read: those who joined it ask once more, together', async t => {
+  const waiting: Array<(code: number) => void> = []
+  let arrived: () => void = () => {}
+  const stub = await stubNode(t, (_request, response, nth) => {
+    waiting.push(code => { if (code === 200) ok(response, `[${nth}]`); else response.writeHead(code, stamps()).end('{}') })
+    arrived()
+  })
+  const { parts } = partsAt(t, stub.url)
+  await parts.nodes.poll()
+  const statusOf = async (target: string): Promise<number> => {
+    const outcome = await answerRead(parts, readOf(target))
+    return outcome.name === 'hit_memory' ? 200 : outcome.fetched.answer.status
+  }
+  for (const target of [modules, '/v1/accounts/0x1/modules']) {
+    const first = new Promise<void>(resolve => { arrived = resolve })
+    const leaders = [statusOf(target)]
+    await first
+    // A latest read joins what is gathering, so there it is the second one that the others join.
+    if (target !== modules) {
+      leaders.push(statusOf(target))
+      const second = new Promise<void>(resolve => { arrived = resolve })
+      const others = Array.from({ length: 10 }, async () => await statusOf(target))
+      waiting.shift()?.(200)
+      await second
+      const third = new Promise<void>(resolve => { arrived = resolve })
+      waiting.shift()?.(500)
+      await third
+      waiting.shift()?.(200)
+      t.same(await Promise.all([...leaders, ...others]), [200, 500, ...Array(10).fill(200)], 'latest')
+      continue
+    }
+    const others = Array.from({ length: 10 }, async () => await statusOf(target))
+    const second = new Promise<void>(resolve => { arrived = resolve })
+    waiting.shift()?.(500)
+    await second
+    waiting.shift()?.(200)
+    t.same(await Promise.all([...leaders, ...others]), [500, ...Array(10).fill(200)], 'history')
+  }
+})
+
 t.test('an answer that is cut short is no answer', async t => {
   const stub = await stubNode(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100', ...stamps() }).write('[')
@@ -197,6 +264,36 @@ t.test('a latest read is never older than the moment it was asked: what is behin
   t.equal(await behind.metric('varve_stale_latest_total'), 1)
 })
 
+t.test('an error of the second node is no word on where the chain stands: the first answer is served, and counted', async t => {
+  const older = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
+  const stub = await stubNode(t, (_request, response, nth) => { if (nth === 1) ok(response, '[1]', older); else response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down') })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 200, body: '[1]', headers: { 'x-node-ledger-version': '900' } })
+  t.equal(await varve.metric('varve_stale_latest_total'), 1)
+})
+
+t.test('a latest read that learns of a reset is not late: what was shown before means nothing any more', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }) })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 200, headers: { 'x-node-ledger-version': '100' } })
+  t.equal(stub.asked.length, 1)
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+})
+
+t.test('a block bears the current position, and one below a position already shown is never denied', async t => {
+  const older = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    if (nth === 1) ok(response, '{}', older)
+    else response.writeHead(404, { 'content-type': 'application/json', ...older }).end(JSON.stringify({ error_code: nth < 4 ? 'block_not_found' : 'version_not_found' }))
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/blocks/by_version/500'), { status: 200, headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': '1000' } })
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+  t.match(await varve.get('/v1/blocks/by_version/500'), { status: 503 })
+  t.equal(stub.asked.length, 3)
+  t.match(await varve.get('/v1/blocks/by_version/5000'), { status: 404 }, 'of the future it may be said')
+})
+
 t.test('a burst of latest reads is two reads of the node: one under way, one gathering behind it', async t => {
   const waiting: Array<() => void> = []
   let arrived: () => void = () => {}
@@ -228,12 +325,13 @@ t.test('what is promoted can be left out', async t => {
   t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=1000'), { headers: { [status]: /miss/ } })
 })
 
-t.test('a rendering of a release that runs no more is read afresh, and served as it is when no node gives another in time', async t => {
+t.test('a rendering of a release that runs no more is read afresh, and served as it is when no node gives another within 500 ms', async t => {
   let release = 'aaaa'
   let answer = (response: ServerResponse, nth: number): void => { ok(response, `[${nth}]`) }
   const index = (_request: IncomingMessage, response: ServerResponse): void => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) }
   const stub = await stubNode(t, (_request, response, nth) => { answer(response, nth) }, index)
-  const { parts } = partsAt(t, stub.url)
+  const clock = { ms: 0 }
+  const { parts } = partsAt(t, stub.url, clock)
   const read = readOf(modules)
   const served = async (): Promise<[string, string]> => {
     const outcome = await answerRead(parts, read)
@@ -243,15 +341,66 @@ t.test('a rendering of a release that runs no more is read afresh, and served as
   release = 'bbbb'
   await parts.nodes.poll()
   answer = () => {}
-  t.same(await served(), ['hit_memory', '[1]'], 'a node that is mute: within 500 ms')
-  t.same(await served(), ['hit_memory', '[1]'], 'and at once while it is known to be down')
-  t.equal(stub.asked.length, 2)
+  const started = performance.now()
+  t.same(await Promise.all(Array.from({ length: 5 }, served)), Array(5).fill(['hit_memory', '[1]']), 'a node that is mute')
+  const tookMs = performance.now() - started
+  t.ok(tookMs > 450 && tookMs < 900, `${Math.round(tookMs)} ms for all five`)
+  t.same(await served(), ['hit_memory', '[1]'])
+  t.equal(stub.asked.length, 2, 'what could not be read afresh is not tried again at every hit')
+  clock.ms = 10_000
+  answer = response => { response.writeHead(500, stamps()).end() }
+  t.same(await served(), ['hit_memory', '[1]'], 'a node that fails')
+})
+
+t.test('a fresh rendering takes the place of the old one, for all who ask at the time', async t => {
+  let release = 'aaaa'
+  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`) }, (_request, response) => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) })
+  const { parts } = partsAt(t, stub.url)
+  const served = async (): Promise<[string, string]> => {
+    const outcome = await answerRead(parts, readOf(modules))
+    return [outcome.name, (outcome.name === 'hit_memory' ? outcome.entry : outcome.fetched.answer).body.toString()]
+  }
   await parts.nodes.poll()
-  answer = response => { response.writeHead(410, { 'content-type': 'application/json', ...stamps({ 'x-aptos-ledger-oldest-version': '600' }) }).end('{}') }
-  t.same(await served(), ['hit_memory', '[1]'], 'a node that has pruned the version')
-  answer = (response, nth) => { ok(response, `[${nth}]`) }
-  t.same(await Promise.all([served(), served()]), [['miss', '[4]'], ['collapsed', '[4]']])
-  t.same(await served(), ['hit_memory', '[4]'])
+  t.same(await served(), ['miss', '[1]'])
+  release = 'bbbb'
+  await parts.nodes.poll()
+  t.same(await Promise.all([served(), served()]), [['miss', '[2]'], ['collapsed', '[2]']])
+  t.same(await served(), ['hit_memory', '[2]'])
+})
+
+t.test('a rendering whose version no node has any more is served as it is, without asking', async t => {
+  let release = 'aaaa'
+  let oldest = '10'
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`) })
+  const { parts } = partsAt(t, stub.url)
+  await parts.nodes.poll()
+  await answerRead(parts, readOf(modules))
+  release = 'bbbb'
+  oldest = '600'
+  await parts.nodes.poll()
+  t.match(await answerRead(parts, readOf(modules)), { name: 'hit_memory', isPruned: true })
+  t.equal(stub.asked.length, 1)
+})
+
+t.test('a reset that is learned while a rendering is read afresh takes the old chain\'s entry with it', async t => {
+  let index: Record<string, string> = {}
+  let release = 'aaaa'
+  let answer = (response: ServerResponse): void => { ok(response, '["old chain"]') }
+  const stub = await stubNode(t, (_request, response) => { answer(response) }, (_request, response) => { response.writeHead(200, stamps(index)).end(`{"git_hash":"${release}"}`) })
+  const { parts } = partsAt(t, stub.url)
+  await parts.nodes.poll()
+  await answerRead(parts, readOf(modules))
+  release = 'bbbb'
+  await parts.nodes.poll()
+  let asked: () => void = () => {}
+  const arrived = new Promise<void>(resolve => { asked = resolve })
+  answer = () => { asked() }
+  const reading = answerRead(parts, readOf(modules))
+  await arrived
+  index = { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }
+  answer = response => { response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end('{"error_code":"version_not_found"}') }
+  await parts.nodes.poll()
+  t.match(await reading, { name: /miss|collapsed/, position: { head: { version: 100n } } })
 })
 
 t.test('a chain that was reset begins anew: nothing of the old one is served', async t => {
@@ -262,6 +411,7 @@ t.test('a chain that was reset begins anew: nothing of the old one is served', a
   change = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
   t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=500'), { body: '[2]', headers: { [status]: /detail=wrong_chain/, 'x-node-ledger-version': '600' } })
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  t.equal(varve.log.filter(({ msg }) => /the chain was reset/.test(String(msg))).length, 1, 'and says so')
   t.match(await varve.get(modules), { body: '[3]', headers: { [status]: /stored/ } })
 })
 

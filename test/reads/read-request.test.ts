@@ -181,6 +181,18 @@ t.test('a route that is not served is no read, and a known route under another m
   t.equal(keyOf(modules, { method: 'HEAD' }), keyOf(modules), 'HEAD is the GET without its body')
 })
 
+t.test('a second question mark belongs to a name, as it does for nodes', async t => {
+  t.equal(keyOf(`${modules}??ledger_version=5`), keyOf(modules))
+  t.equal(keyOf(`${modules}?ledger_version=5&?limit=1`), keyOf(`${modules}?ledger_version=5`))
+})
+
+t.test('a read knows the version that its answer speaks of', async t => {
+  t.equal(read(`${modules}?ledger_version=5`)?.speaksOf, 5n)
+  t.equal(read('/v1/blocks/by_version/%2B007')?.speaksOf, 7n)
+  t.equal(read(modules)?.speaksOf, undefined)
+  t.equal(atVersion(read(modules) as Read, 9n).speaksOf, 9n)
+})
+
 t.test('an absolute request target is read as its path', async t => {
   t.equal(keyOf(`http://evil.example${modules}?ledger_version=5`), keyOf(`${modules}?ledger_version=5`))
   t.equal(upstreamOf(`HTTPS://evil.example:1${modules}`), upstreamOf(modules))

@@ -47,8 +47,9 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
   }
   t.equal(stub.asked.length, 0, 'none of it reached the node')
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="refused",status="405"}'), 3)
-  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="refused",status="415"}'), 3)
-  t.match((await varve.get('/v1/accounts/0X1/modules')).headers, { 'x-node-ledger-version': '1000' }, 'a known read carries the position also when it is refused')
+  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="refused",status="415"}'), 4)
+  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="refused",status="413"}'), 1)
+  for (const target of ['/v1/accounts/0X1/modules', '/v1/accounts/%/modules']) t.match((await varve.get(target)).headers, { 'x-node-ledger-version': '1000', vary: /Accept/ }, 'a known read carries the position also when it is refused')
   t.equal((await varve.get('/v1/nowhere')).headers['x-node-ledger-version'], undefined)
 })
 
@@ -98,6 +99,27 @@ t.test('an answer that is due comes before the word that what followed it was no
   const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nthis is no request\r\n\r\n`)
   t.same(statusesIn(text), [200])
   t.match(text, /\["due"\]$/)
+})
+
+t.test('a client that leaves within its body is counted as the client\'s doing', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url)
+  const { hostname, port } = new URL(varve.url)
+  const socket = connect(Number(port), hostname)
+  await new Promise<void>(resolve => { socket.write(`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{`, () => { resolve() }) })
+  await varve.get(modules)
+  socket.destroy()
+  const series = 'varve_requests_total{endpoint="table_item",outcome="refused",status="400"}'
+  let counted = await varve.metric(series)
+  for (let tries = 0; counted === undefined && tries < 200; tries++) counted = await varve.metric(series)
+  t.equal(counted, 1)
+})
+
+t.test('an expectation that nobody knows is refused, and 100-continue is met', async t => {
+  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules, { headers: { expect: 'the-spanish-inquisition' } }), { status: 417, body: shape, headers: { 'cache-status': 'varve; detail=refused', 'x-node-chain-id': '4' } })
+  t.match(await varve.get(table, { ...item('u64', '"7"'), headers: { 'content-type': 'application/json', expect: '100-continue' } }), { status: 200 })
 })
 
 t.test('a client that breaks off within its request harms nobody', async t => {
@@ -172,15 +194,15 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
   agent.destroy()
 })
 
-t.test('a stop ends in time although a node never answers', async t => {
+t.test('a stop ends in time although a node never answers, and whoever waits is told so', async t => {
   let arrived: () => void = () => {}
   const here = new Promise<void>(resolve => { arrived = resolve })
   const stub = await stubNode(t, () => { arrived() })
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
-  const hanging = varve.get(modules)
+  const waiting = [modules, modules, '/v1/accounts/0x1/modules'].map(async target => await varve.get(target))
   await here
-  const [outcome] = await Promise.allSettled([hanging, varve.stop({ drainMs: 0, graceMs: 50 })])
-  t.equal(outcome.status, 'rejected')
+  const [answers] = await Promise.all([Promise.all(waiting), varve.stop({ drainMs: 20, graceMs: 50 })])
+  t.same(answers.map(({ status }) => status), [503, 503, 503])
 })
 
 t.test('the public listener speaks TLS where it is told to', async t => {
@@ -226,7 +248,7 @@ t.test('the admin listener serves metrics, health and readiness, and refuses to 
   const varve = await varveAt(t, stub.url)
   t.match(await ask(varve.adminUrl, '/healthz'), { status: 200, body: '{"status":"alive"}' })
   t.match(await ask(varve.adminUrl, '/readyz'), { status: 200 })
-  t.match(await ask(varve.adminUrl, '/purge', { method: 'POST' }), { status: 403, body: /"error_code":"api_disabled"/ })
+  for (const how of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, { method: 'DELETE' }]) t.match(await ask(varve.adminUrl, '/purge', how), { status: 403, body: /"error_code":"api_disabled"/ })
   t.match(await ask(varve.adminUrl, '/v1/info'), { status: 404, body: shape }, 'reads are served on the public listener alone')
   t.match(await varve.get('/metrics'), { status: 404 }, 'and metrics on the admin listener alone')
   const { headers, body } = await ask(varve.adminUrl, '/metrics')

@@ -5,6 +5,7 @@ t.test('every error becomes the one error type, with a status that fits', async 
   t.match(refusalOf({ code: 'FST_ERR_CTP_BODY_TOO_LARGE' }), { status: 413, code: 'web_framework_error' })
   t.match(refusalOf({ code: 'FST_ERR_CTP_INVALID_MEDIA_TYPE' }), { status: 415, code: 'web_framework_error' })
   t.match(refusalOf({ code: 'FST_ERR_CTP_INVALID_CONTENT_LENGTH' }), { status: 400, code: 'web_framework_error' })
+  t.match(refusalOf({ code: 'ECONNRESET' }), { status: 400, code: 'web_framework_error' })
   t.match(refusalOf({ code: 'FST_ERR_BAD_URL' }), { status: 400, code: 'invalid_input' })
 })
 

@@ -4,15 +4,17 @@ import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
 import { LedgerNode } from '../../src/nodes/node.js'
+import { OneNode } from '../../src/nodes/one-node.js'
 import { type Parts } from '../../src/proxy/parts.js'
+import { Renewals } from '../../src/proxy/renewals.js'
 import { type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 
 /** The parts of a proxy in front of a node, without listeners, for what only shows in the order of steps. */
-export function partsAt (t: Test, url: string): { parts: Parts } {
+export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Parts } {
   const nothing = (): void => {}
   const tracker = new Tracker(undefined, () => 0)
-  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxAnswerBytes: 1e6 }, { asked: nothing })
+  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxAnswerBytes: 1e6, now: () => performance.now() }, { asked: nothing })
   const poll = new HeadPoll(node, tracker, { pollMs: 1000, now: () => 0, onState: nothing })
   t.teardown(async () => { await node.close() })
   return {
@@ -21,8 +23,9 @@ export function partsAt (t: Test, url: string): { parts: Parts } {
       memory: new Memory(1e6, { wrote: nothing, evicted: nothing }),
       flights: new SingleFlight(),
       latestFlights: new GatheringFlight(),
-      nodes: { ask: async question => await node.ask(question), poll: async () => { await poll.poll() }, get release () { return node.up ? node.release : undefined } },
-      tally: { notKept: nothing, staleLatest: nothing, pruned: nothing, reset: nothing },
+      nodes: new OneNode(node, poll),
+      renewals: new Renewals(() => clock.ms),
+      tally: { notKept: nothing, staleLatest: nothing, pruned: nothing },
       settings: { maxEntryBytes: 1e6, ignoreCacheControl: false, promoteLatest: true, emit: ['node', 'upstream'] }
     }
   }
