@@ -4,6 +4,7 @@ import t from 'tap'
 import { ask, item } from '../support/client.js'
 import { answerIndex, ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
+import { cacheStatusOf } from '../../src/proxy/outcomes.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { varveAt } from '../support/varve.js'
 
@@ -38,8 +39,9 @@ t.test('a thousand equal misses are one read of the node, each answered', async 
   const outcomes = Array.from({ length: 1000 }, async () => await answerRead(parts, readOf(modules)))
   await here
   release()
-  const names = (await Promise.all(outcomes)).map(({ name }) => name)
-  t.same(names, ['miss', ...Array(999).fill('collapsed')])
+  const got = await Promise.all(outcomes)
+  t.same(got.map(({ name }) => name), ['miss', ...Array(999).fill('collapsed')])
+  t.same(new Set(got.map(cacheStatusOf)), new Set(['varve; fwd=uri-miss; fwd-status=200; stored', 'varve; fwd=uri-miss; collapsed']))
   t.equal(stub.asked.length, 1)
 })
 
