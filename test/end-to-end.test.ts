@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { targetOf } from '../src/reads/read.js'
+import { keysOf, targetOf } from '../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../src/reads/read-request.js'
 import { Refusal } from '../src/reads/refusal.js'
 import { ask, item, type Got } from './support/client.js'
 import { checkAsync, seeded } from './support/properties.js'
+import { isOnPurpose, isRefused } from './support/refused.js'
 import { spelledRequest, type Spelled } from './support/requests.js'
 import { varveAtSandbox } from './support/varve.js'
 
@@ -160,25 +161,45 @@ t.test('another release renders anew, and the entry of the old one is not served
   const direct = await ask(sandbox.url, modules)
   t.not(direct.body, old.body)
   let got = await varve.get(modules)
-  while (got.body === old.body) got = await varve.get(modules)
+  // The poll learns the new release within its interval; until then the old rendering is current.
+  for (let tries = 0; got.body === old.body && tries < 500; tries++) got = await varve.get(modules)
   t.equal(got.body, direct.body)
 })
 
 t.test(`whatever varve answers is what the node says, the ledger growing and pruning meanwhile (${seeded})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
+  const seen = new Map<string, Buffer>()
   await checkAsync(fc.asyncProperty(spelledRequest, fc.nat(9), async (spelled, step) => {
     if (step === 0) sandbox.ledger.grow()
     if (step === 1) sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 1)
     for (let round = 0; round < 2; round++) {
       const got = await send(varve.url, spelled)
-      if (String(got.headers[status]) === 'varve; detail=refused') return
-      const direct = await send(sandbox.url, atStampedVersion(spelled, got))
-      if (/hit; detail=pruned/.test(String(got.headers[status]))) return
+      const cacheStatus = String(got.headers[status])
+      const direct = await send(sandbox.url, cacheStatus.includes('refused') ? spelled : atStampedVersion(spelled, got))
+      if (cacheStatus === 'varve; detail=refused') {
+        // What varve does not serve yet, it refuses with 404 whatever the node says.
+        if (got.status === 404 || (got.status < 500 && (isRefused(direct) || isOnPurpose(spelled)))) return
+        throw new Error(`refused with ${JSON.stringify(got)}, but the node says ${JSON.stringify(direct)}`)
+      }
+      const key = keyOf(spelled)
+      if (cacheStatus === 'varve; hit; detail=pruned') {
+        if (seen.get(key)?.equals(got.bytes) !== true) throw new Error(`${JSON.stringify(got)} is not what was read before`)
+        return
+      }
+      if (got.status === 200) seen.set(key, got.bytes)
       const same = got.status === direct.status && got.bytes.equals(direct.bytes) && got.headers['content-type'] === direct.headers['content-type'] && got.headers['x-aptos-cursor'] === direct.headers['x-aptos-cursor']
       if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
     }
   }), 250)
 })
+
+/** One name for all spellings of a read. */
+function keyOf (spelled: Spelled): string {
+  const match = matchEndpoint(spelled.target)
+  if (match === undefined) throw new Error('an unknown route was answered')
+  const read = readRequest(match, { method: spelled.method, accept: spelled.accept, contentType: spelled.contentType, body: Buffer.from(spelled.body ?? '') })
+  return keysOf(read, { id: 4, generation: 1 }).value
+}
 
 async function send (url: string, { method, target, accept, contentType, body }: Spelled): Promise<Got> {
   const headers = { ...(accept !== undefined && { accept }), ...(contentType !== undefined && { 'content-type': contentType }) }

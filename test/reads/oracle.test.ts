@@ -6,6 +6,7 @@ import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { Refusal } from '../../src/reads/refusal.js'
 import { startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask, type Got } from '../support/client.js'
+import { isOnPurpose, isRefused } from '../support/refused.js'
 import { checkAsync, seeded } from '../support/properties.js'
 import { spelledRequest, type Spelled } from '../support/requests.js'
 
@@ -34,30 +35,14 @@ async function canonical (read: Read): Promise<Got> {
   return await direct({ method: read.endpoint.method, target: targetOf(read), accept: mediaTypes[read.accept], contentType: read.body && 'application/json', body: read.body?.sent })
 }
 
-/** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
-function isRefused ({ status, headers, body }: Got): boolean {
-  if (headers['x-aptos-ledger-version'] !== undefined) return false
-  return status === 405 || status === 415 || status === 411 || (status === 404 && body.includes('"web_framework_error"')) || status === 400
-}
-
 const meaningOf = ({ status, headers, body }: Got): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
-
-/**
- * Whether varve refuses this on purpose although a node may take it: what is given twice, and what the facts leave open
- * (whether a query's number is decoded once more, as a path's is).
- */
-function isOnPurpose ({ target, body }: Spelled): boolean {
-  if (/\?.*%25/.test(target)) return true
-  const names = [...new URLSearchParams(target.slice(target.indexOf('?') + 1)).keys()]
-  return new Set(names).size < names.length || /"junk"|"key"/.test(body ?? '')
-}
 
 const primitives = new Set(['', 'bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256', 'address', 'signer', 'vector'])
 
-function namesUnknownType ({ body }: Read): boolean {
-  if (body === undefined) return false
-  const { key_type: keyType, value_type: valueType } = JSON.parse(body.sent) as Record<string, string>
-  const names = `${keyType}<${valueType}`.replace(/0x[0-9a-f]+::[\w$]+::[\w$]+/g, '').split(/[<>,]/)
+function namesUnknownType ({ body, path }: Read): boolean {
+  const { key_type: keyType = '', value_type: valueType = '' } = JSON.parse(body?.sent ?? '{}') as Record<string, string>
+  const handle = /\/events\/([^/]+)\//.exec(path)?.[1] ?? ''
+  const names = `${keyType}<${valueType}<${decodeURIComponent(handle)}`.replace(/0x[0-9a-f]+::[\w$]+::[\w$]+/g, '').split(/[<>,]/)
   return names.some(name => !primitives.has(name))
 }
 
