@@ -187,11 +187,14 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
         return
       }
       if (got.status === 200) seen.set(key, got.bytes)
-      const same = got.status === direct.status && got.bytes.equals(direct.bytes) && got.headers['content-type'] === direct.headers['content-type'] && got.headers['x-aptos-cursor'] === direct.headers['x-aptos-cursor']
+      // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
+      const same = got.status === direct.status && (isRefused(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
       if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
     }
   }), 250)
 })
+
+const answerOf = ({ bytes, headers }: Got): unknown => [bytes.toString('latin1'), headers['content-type'], headers['x-aptos-cursor']]
 
 /** One name for all spellings of a read. */
 function keyOf (spelled: Spelled): string {
