@@ -78,7 +78,7 @@ export class Metrics {
     this.#notKept.inc({ endpoint, reason })
   }
 
-  pruned (endpoint: EndpointName, answer: 'cache' | 'upstream', distanceVersions: bigint | undefined): void {
+  pruned (endpoint: EndpointName, answer: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void {
     this.#pruned.inc({ endpoint, answer })
     if (distanceVersions !== undefined) this.#prunedDistance.observe({ endpoint }, Number(distanceVersions))
   }

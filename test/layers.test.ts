@@ -21,6 +21,7 @@ const mayImport: Record<string, readonly string[]> = {
 // The one place that may use each of these, so that a change of library is a change of one folder.
 const libraries: Record<string, readonly string[]> = {
   fastify: ['server', 'cli'],
+  '@fastify/http-proxy': ['server'],
   undici: ['nodes'],
   'lru-cache': ['cache'],
   'prom-client': ['metrics'],

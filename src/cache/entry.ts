@@ -1,52 +1,88 @@
 import { createHash } from 'node:crypto'
+import { type Position } from '../ledger/position.js'
+import { type Coding } from '../reads/coding.js'
 
-/** An answer as it is kept: the body and all that belongs to it, prepared once so that a hit only writes it out. */
-export interface Entry {
-  readonly status: 200 | 404
+/** One form of an entry's body, prepared once so that a hit only writes it out. */
+export interface Form {
   readonly body: Buffer
   readonly etag: string
-  /** The header lines that belong to the answer, flat: those of the body (type and length) first, then tag, cursor, gas. */
+  /** All the header lines that belong to the answer in this form, flat: type, coding, length, tag, cursor, gas. */
   readonly lines: readonly string[]
+}
+
+/** An answer as it is kept; it is itself the form without a coding. */
+export interface Entry extends Form {
+  readonly key: string
+  readonly status: 200 | 404
+  readonly contentType: string
+  /** Lines such as the cursor, under every name that they are sent by. */
+  readonly ownLines: readonly string[]
+  /** The coded forms made so far; where a coding gains nothing, the entry's own form stands for it. */
+  readonly coded: Readonly<Partial<Record<Coding, Form>>>
   /** The release that rendered it; undefined where it was not known (law 8). */
   readonly release: string | undefined
+  /** When it stops being believed, on the clock of this process; undefined: never. */
+  readonly expiresAtMs: number | undefined
+  /** The block that it is; it answers for each of these versions. */
+  readonly block: BlockRange | undefined
+  /** The lowest version that it tells of, where the read itself names none. */
+  readonly lowestVersion: bigint | undefined
+  /** The position that it was read at, where it was read at the head. */
+  readonly readAt: Position | undefined
+}
+
+/** Which versions a block answers for, and where the index files it. */
+export interface BlockRange {
+  readonly blocks: string
+  readonly first: bigint
+  readonly last: bigint
 }
 
 /** What an entry is made of. */
-export interface EntryParts {
-  readonly status: 200 | 404
-  readonly contentType: string
-  readonly body: Buffer
-  /** Lines such as the cursor, under every name that they are sent by. */
-  readonly ownLines: readonly string[]
-  readonly release: string | undefined
-}
-
-// Type and length, name and value each.
-const bodyLines = 4
+export type EntryParts = Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> &
+  Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'lowestVersion' | 'readAt'>>
 
 // Measured (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot in the LRU's tables.
 const entryOverheadBytes = 950
+const blockOverheadBytes = 200
+const formOverheadBytes = 600
 
 /** Prepares an entry. */
-export function makeEntry ({ status, contentType, body, ownLines, release }: EntryParts): Entry {
-  const etag = tagOf(contentType, body)
-  return {
-    status,
-    body: ownCopy(body),
-    etag,
-    lines: ['content-type', contentType, 'content-length', String(body.length), 'etag', etag, ...ownLines],
-    release
-  }
+export function makeEntry (parts: EntryParts): Entry {
+  const body = ownCopy(parts.body)
+  const etag = tagOf(parts.contentType, body)
+  const lines = linesOf(parts, body, etag, [])
+  return { expiresAtMs: undefined, block: undefined, lowestVersion: undefined, readAt: undefined, ...parts, body, etag, lines, coded: {} }
 }
 
-/** What of an entry's lines stays when the body is left out, for a 304. */
-export function linesWithoutBody (entry: Entry): string[] {
-  return entry.lines.slice(bodyLines)
+/** The same entry with one more form. */
+export function withForm (entry: Entry, coding: Coding, body: Buffer): Entry {
+  if (body.length >= entry.body.length) return { ...entry, coded: { ...entry.coded, [coding]: entry } }
+  const etag = codedTag(entry, coding)
+  const form = { body: ownCopy(body), etag, lines: linesOf(entry, body, etag, ['content-encoding', coding]) }
+  return { ...entry, coded: { ...entry.coded, [coding]: form } }
 }
 
-/** The memory that an entry costs under its key. */
-export function costOf (key: string, { body, lines }: Entry): number {
-  return entryOverheadBytes + key.length + body.length + lines.reduce((sum, text) => sum + text.length, 0)
+/** The tag of an entry's body in a coding: another form is another representation (RFC 9110, section 8.8.3.3). */
+export function codedTag (entry: Form, coding: Coding): string {
+  return flat(`${entry.etag.slice(0, -1)}-${coding}"`)
+}
+
+/** The memory that an entry costs. */
+export function costOf (entry: Entry): number {
+  const forms = [entry, ...Object.values(entry.coded).filter(form => form !== entry)]
+  return entryOverheadBytes + entry.key.length + (entry.block === undefined ? 0 : blockOverheadBytes) + (forms.length - 1) * formOverheadBytes +
+    forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, 0), 0)
+}
+
+/** A strong tag of a body of some type. */
+export function tagOf (contentType: string, body: Buffer): string {
+  const digest = createHash('sha256').update(contentType).update('\n').update(body).digest('base64url').slice(0, 27)
+  return flat(`"${digest}"`)
+}
+
+function linesOf ({ contentType, ownLines }: Pick<Entry, 'contentType' | 'ownLines'>, body: Buffer, etag: string, coding: string[]): string[] {
+  return ['content-type', contentType, ...coding, 'content-length', String(body.length), 'etag', etag, ...ownLines]
 }
 
 // A pooled or sliced buffer would keep its whole slab alive; a body of its own costs what it is counted as.
@@ -56,8 +92,7 @@ function ownCopy (body: Buffer): Buffer {
   return copy
 }
 
-function tagOf (contentType: string, body: Buffer): string {
-  const digest = createHash('sha256').update(contentType).update('\n').update(body).digest('base64url').slice(0, 27)
-  // Through bytes, since a string put together from pieces keeps the pieces alive.
-  return Buffer.from(`"${digest}"`).toString('latin1')
+// Through bytes, since a string put together from pieces keeps the pieces alive.
+function flat (text: string): string {
+  return Buffer.from(text).toString('latin1')
 }

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { BlockIndex } from './block-index.js'
 import { costOf, type Entry } from './entry.js'
 
 /** What an operator watches of a tier. */
@@ -10,25 +11,44 @@ export interface MemoryTally {
 /** The memory tier: least recently used, bounded in bytes of true cost (law 10). */
 export class Memory {
   readonly #entries: LRUCache<string, Entry>
+  readonly #blocks = new BlockIndex()
   readonly #tally: MemoryTally
+  readonly #now: () => number
 
-  constructor (maxBytes: number, tally: MemoryTally) {
+  constructor (maxBytes: number, tally: MemoryTally, now: () => number) {
     this.#tally = tally
+    this.#now = now
     this.#entries = new LRUCache({
       maxSize: maxBytes,
-      sizeCalculation: (entry, key) => costOf(key, entry),
-      dispose: (_entry, _key, reason) => { if (reason === 'evict') tally.evicted() }
+      sizeCalculation: costOf,
+      dispose: ({ block }, _key, reason) => {
+        if (block !== undefined) this.#blocks.remove(block.blocks, block.first)
+        if (reason === 'evict') tally.evicted()
+      }
     })
   }
 
   get (key: string): Entry | undefined {
-    return this.#entries.get(key)
+    const entry = this.#entries.get(key)
+    if (entry?.expiresAtMs === undefined || this.#now() < entry.expiresAtMs) return entry
+    this.#entries.delete(key)
+    return undefined
+  }
+
+  /** The block that holds a version. */
+  getBlock (blocks: string, version: bigint): Entry | undefined {
+    const key = this.#blocks.find(blocks, version)
+    return key === undefined ? undefined : this.get(key)
   }
 
   /** Keeps an entry; one that is dearer than the whole tier is not kept. */
-  set (key: string, entry: Entry): void {
-    this.#entries.set(key, entry)
-    if (this.#entries.has(key)) this.#tally.wrote()
+  set (entry: Entry): void {
+    if (this.#put(entry)) this.#tally.wrote()
+  }
+
+  /** Puts what has become of an entry in its place, unless it has gone meanwhile. */
+  replace (entry: Entry, by: Entry): void {
+    if (this.#entries.peek(entry.key) === entry) this.#put(by)
   }
 
   get entries (): number {
@@ -37,5 +57,17 @@ export class Memory {
 
   get bytes (): number {
     return this.#entries.calculatedSize
+  }
+
+  #put (entry: Entry): boolean {
+    const { key, block } = entry
+    if (block !== undefined) {
+      // Which of two blocks that share a version is the true one cannot be told, so the older word goes.
+      for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) if (other !== key) this.#entries.delete(other)
+    }
+    this.#entries.set(key, entry)
+    if (!this.#entries.has(key)) return false
+    if (block !== undefined) this.#blocks.add(block.blocks, { first: block.first, last: block.last, key })
+    return true
   }
 }

@@ -4,24 +4,35 @@ export interface Flown<T> {
   readonly joined: boolean
 }
 
+/** Whether a result may be had by more than the one who began the flight; what streams has one reader. */
+export type IsShareable<T> = (result: T) => boolean
+
 /**
  * One fetch for a burst of equal reads. A flight belongs to nobody: whoever gives up cancels nobody else,
  * and a failure is the verdict for the caller who started it alone; those who joined it fly once more, together.
  */
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Promise<T>>()
+  readonly #isShareable: IsShareable<T>
+
+  constructor (isShareable: IsShareable<T>) {
+    this.#isShareable = isShareable
+  }
 
   /** Runs `fly` unless an equal flight is under way, and joins that one then. */
   async do (key: string, fly: () => Promise<T>): Promise<Flown<T>> {
     const underWay = this.#flights.get(key)
     if (underWay === undefined) return { result: await this.#start(key, fly), joined: false }
-    try {
-      return { result: await underWay, joined: true }
-    } catch {
-      const next = this.#flights.get(key)
-      if (next === undefined) return { result: await this.#start(key, fly), joined: false }
-      return { result: await next, joined: true }
-    }
+    const landed = await landing(underWay)
+    if (landed !== undefined) return await orAlone(landed.result, fly, this.#isShareable)
+    const next = this.#flights.get(key)
+    if (next === undefined) return { result: await this.#start(key, fly), joined: false }
+    return await orAlone(await next, fly, this.#isShareable)
+  }
+
+  /** Whether an equal flight is under way. */
+  has (key: string): boolean {
+    return this.#flights.has(key)
   }
 
   get size (): number {
@@ -42,18 +53,21 @@ export class SingleFlight<T> {
 export class GatheringFlight<T> {
   readonly #underWay = new Map<string, Promise<unknown>>()
   readonly #gathering = new Map<string, Promise<T>>()
+  readonly #isShareable: IsShareable<T>
+
+  constructor (isShareable: IsShareable<T>) {
+    this.#isShareable = isShareable
+  }
 
   /** Runs `fly` when no equal flight is under way, else when that one has landed. */
   async do (key: string, fly: () => Promise<T>): Promise<Flown<T>> {
     const gathering = this.#gathering.get(key)
     if (gathering === undefined) return { result: await this.#gather(key, fly), joined: false }
-    try {
-      return { result: await gathering, joined: true }
-    } catch {
-      const next = this.#gathering.get(key)
-      if (next === undefined) return { result: await this.#gather(key, fly), joined: false }
-      return { result: await next, joined: true }
-    }
+    const landed = await landing(gathering)
+    if (landed !== undefined) return await orAlone(landed.result, fly, this.#isShareable)
+    const next = this.#gathering.get(key)
+    if (next === undefined) return { result: await this.#gather(key, fly), joined: false }
+    return await orAlone(await next, fly, this.#isShareable)
   }
 
   get size (): number {
@@ -79,4 +93,14 @@ export class GatheringFlight<T> {
     this.#underWay.set(key, landed)
     return flight
   }
+}
+
+/** What a flight brought; undefined where it failed. */
+async function landing<T> (flight: Promise<T>): Promise<{ readonly result: T } | undefined> {
+  return await flight.then(result => ({ result }), () => undefined)
+}
+
+// Those who joined what cannot be shared go on their own: one after another would wait for the slowest reader.
+async function orAlone<T> (result: T, fly: () => Promise<T>, isShareable: IsShareable<T>): Promise<Flown<T>> {
+  return isShareable(result) ? { result, joined: true } : { result: await fly(), joined: false }
 }

@@ -1,7 +1,9 @@
 import { type FastifyInstance } from 'fastify'
 import { pino, type Logger } from 'pino'
+import { Compressor } from '../cache/compressor.js'
 import { Memory } from '../cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
+import { StreamEnds } from '../cache/stream-ends.js'
 import { type Flags, type Loaded, loadConfig } from '../config/load.js'
 import { withoutEffect } from '../config/not-yet.js'
 import { type Config, hostAndPort } from '../config/schema.js'
@@ -10,11 +12,14 @@ import { Metrics } from '../metrics.js'
 import { HeadPoll, type PollState } from '../nodes/head-poll.js'
 import { LedgerNode } from '../nodes/node.js'
 import { OneNode } from '../nodes/one-node.js'
-import { type Parts } from '../proxy/parts.js'
+import { isShareable } from '../proxy/outcomes.js'
+import { type Parts, type ProxySettings } from '../proxy/parts.js'
+import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Stamper } from '../proxy/stamp.js'
 import { type Sandbox, startSandbox } from '../sandbox/sandbox.js'
 import { adminApp } from '../server/admin-app.js'
+import { Cors } from '../server/cors.js'
 import { Drain } from '../server/drain.js'
 import { publicApp } from '../server/public-app.js'
 import { bannerOf } from './banner.js'
@@ -69,28 +74,27 @@ async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log
     metrics.reset()
     log.warn('the chain was reset: a new generation of keys begins')
   })
-  const memory = new Memory(config.cache.memory.maxMb * mega, metrics)
+  const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now)
   const node = nodeOf(config, sandbox?.url, now, metrics)
   const poll = new HeadPoll(node, tracker, { pollMs: config.head.pollMs, now, onState: logChanges(node.name, log) })
   const parts: Parts = {
+    now,
     tracker,
     memory,
-    flights: new SingleFlight(),
-    latestFlights: new GatheringFlight(),
+    compressor: new Compressor(memory),
+    streamEnds: new StreamEnds(),
+    flights: new SingleFlight(({ answer }) => answer.rest === undefined),
+    latestFlights: new GatheringFlight(isShareable),
     nodes: new OneNode(node, poll),
+    pruning: new Pruning(),
     renewals: new Renewals(now),
     tally: metrics,
-    settings: {
-      maxEntryBytes: config.cache.maxEntryMb * mega,
-      ignoreCacheControl: config.upstreams[0]?.ignoreCacheControl ?? false,
-      promoteLatest: config.latest.promote,
-      emit: config.headers.emit
-    }
+    settings: settingsOf(config)
   }
   metrics.observe({ tracker, memory, node })
   const drain = new Drain()
   const stamper = new Stamper(parts, config.downstream.cacheControl)
-  const app = publicApp({ config, parts, stamper, metrics, log, drain })
+  const app = publicApp({ config, parts, stamper, metrics, log, drain, cors: new Cors(config.cors.origins) })
   const admin = adminApp({ metrics, tracker, node, drain })
   const close = async (): Promise<void> => {
     poll.stop()
@@ -114,9 +118,23 @@ function nodeOf (config: Config, sandboxUrl: string | undefined, now: () => numb
   const { name, url, headers, timeoutMs, maxConcurrent, caFile } = first ?? {
     name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, caFile: null
   }
-  // A whole answer is gathered before it is judged, so there must be an end to it; larger ones will stream.
-  const maxAnswerBytes = 8 * config.cache.maxEntryMb * mega
-  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, maxAnswerBytes, now }, metrics)
+  const maxGatheredBytes = config.cache.maxEntryMb * mega
+  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, maxGatheredBytes, now }, metrics)
+}
+
+function settingsOf ({ mode, upstreams, latest, pages, pruned, headers }: Config): ProxySettings {
+  return {
+    isObserving: mode === 'observe',
+    ignoreCacheControl: upstreams[0]?.ignoreCacheControl ?? false,
+    promoteLatest: latest.promote,
+    stateMs: latest.stateMs,
+    infoMs: latest.infoMs,
+    gasMs: latest.gasMs,
+    eventsTtlMs: pages.eventsTtlSeconds * 1000,
+    servePruned: pruned.serveCached,
+    answerLocally: pruned.answerLocally,
+    emit: headers.emit
+  }
 }
 
 async function listen (app: FastifyInstance, address: string, key: string): Promise<string> {

@@ -1,7 +1,6 @@
 // Keys of the contract whose part is not built yet; a row goes when its part comes.
 const notYet = [
-  'admin.token', 'workers', 'trustProxy', 'mode', 'hedge', 'waitForVersion', 'cache.redis',
-  'latest.stateMs', 'latest.infoMs', 'latest.gasMs', 'pruned', 'pages', 'audit', 'limits.client', 'clients', 'passThrough', 'cors'
+  'admin.token', 'workers', 'trustProxy', 'hedge', 'waitForVersion', 'cache.redis', 'audit', 'limits.client', 'clients'
 ]
 
 /** Of the keys that were given, those that have no effect yet. */

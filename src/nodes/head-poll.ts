@@ -54,7 +54,8 @@ export class HeadPoll {
   async #ask (): Promise<void> {
     this.#polledAt = this.#options.now()
     try {
-      const answer = await this.#node.ask({ endpoint: 'other', method: 'GET', target: '/v1', accept: mediaTypes.json })
+      const answer = await this.#node.ask({ endpoint: 'other', method: 'GET', target: '/v1', headers: { accept: mediaTypes.json }, isIdempotent: true })
+      answer.rest?.destroy()
       if (answer.status !== 200 || answer.stamped === undefined) return this.#options.onState('unanswered')
       const learned = this.#tracker.learn(answer.stamped.position, answer.stamped.family)
       if (learned === 'other_chain') return this.#options.onState('other_chain')

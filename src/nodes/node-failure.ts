@@ -1,7 +1,7 @@
 import { errors } from 'undici'
 
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
-export const failureReasons = ['timeout', 'refused', 'cut_short', 'too_large', 'garbage', 'unreachable', 'busy'] as const
+export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'busy', 'taken_back'] as const
 
 /** One reason of the closed list. */
 export type FailureReason = typeof failureReasons[number]
@@ -28,10 +28,10 @@ export function isDeadConnection (error: unknown): boolean {
 
 function reasonOf (error: unknown): FailureReason {
   if (error instanceof errors.HTTPParserError) return 'garbage'
-  if (error instanceof errors.ResponseExceededMaxSizeError) return 'too_large'
   if (error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
     error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError') return 'timeout'
   if (error instanceof errors.SocketError || error instanceof errors.ResponseContentLengthMismatchError) return 'cut_short'
+  if (nameOf(error) === 'AbortError') return 'taken_back'
   const code = codeOf(error)
   if (code === 'ECONNREFUSED') return 'refused'
   return code === 'ECONNRESET' || code === 'EPIPE' ? 'cut_short' : 'unreachable'

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Dispatcher, Pool } from 'undici'
 import { type Headers, type Position, readPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
+import { gather } from './gather.js'
 import { isDeadConnection, NodeFailure } from './node-failure.js'
 
 /** How one full node is reached. */
@@ -13,17 +14,24 @@ export interface NodeOptions {
   readonly timeoutMs: number
   readonly maxConcurrent: number
   readonly caFile: string | null
-  readonly maxAnswerBytes: number
+  /** A longer body is not gathered: its rest is handed over as it comes. */
+  readonly maxGatheredBytes: number
   readonly now: () => number
 }
 
 /** What is asked: rebuilt from the canonical read, so that nothing unkeyed reaches a node (law 1). */
 export interface Question {
   readonly endpoint: string
-  readonly method: 'GET' | 'POST'
+  readonly method: string
+  /** From /v1 on. */
   readonly target: string
-  readonly accept: string
-  readonly body?: string | undefined
+  /** What the answer depends on, by lower-case name; nothing configured replaces it. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Who asks and under which trace, for the node's own log. */
+  readonly about?: Readonly<Record<string, string>>
+  readonly body?: string | Buffer | undefined
+  /** Whether asking twice asks for nothing more, so that a dead connection may be answered by another (RFC 9110, section 9.2.2). */
+  readonly isIdempotent: boolean
 }
 
 /** Told of everything that was asked of a node and how it ended. */
@@ -56,7 +64,6 @@ export class LedgerNode {
     this.#pool = new Pool(origin, {
       connections: options.maxConcurrent,
       pipelining: 1,
-      maxResponseSize: options.maxAnswerBytes,
       headersTimeout: options.timeoutMs,
       bodyTimeout: options.timeoutMs,
       connect: {
@@ -87,8 +94,17 @@ export class LedgerNode {
     this.#release = release
   }
 
-  /** Asks once and gathers the whole answer; throws a NodeFailure when none came whole. */
+  /** Asks once and gathers the answer, unless it is too large; throws a NodeFailure when none came. */
   async ask (question: Question): Promise<Answer> {
+    return await this.#ask(question, this.#options.maxGatheredBytes, undefined)
+  }
+
+  /** Asks once and hands the body over as it comes; the signal takes the question back. */
+  async pass (question: Question, signal: AbortSignal): Promise<Answer> {
+    return await this.#ask(question, 0, signal)
+  }
+
+  async #ask (question: Question, maxBytes: number, signal: AbortSignal | undefined): Promise<Answer> {
     const { now, maxConcurrent } = this.#options
     const started = now()
     const tell = (status: string): void => {
@@ -100,19 +116,19 @@ export class LedgerNode {
       throw new NodeFailure(this.name, 'busy', undefined)
     }
     this.#underWay++
+    const done = (): void => { this.#underWay-- }
     try {
-      const answer = await this.#askOnce(question)
+      const answer = await this.#askOnce(question, maxBytes, signal, done)
       this.#up = answer.stamped !== undefined || answer.status < 500
       this.#position = answer.stamped?.position ?? this.#position
       tell(String(answer.status))
       return answer
     } catch (error) {
       const failure = NodeFailure.of(this.name, error)
-      this.#up = false
+      // Who takes a question back says nothing of the node.
+      if (signal?.aborted !== true) this.#up = false
       tell(failure.reason)
       throw failure
-    } finally {
-      this.#underWay--
     }
   }
 
@@ -122,49 +138,57 @@ export class LedgerNode {
     await this.#closed
   }
 
-  async #askOnce (question: Question): Promise<Answer> {
+  async #askOnce (question: Question, maxBytes: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
-    const response = await this.#send(question)
-    return {
-      status: response.statusCode,
-      headers: response.headers,
-      body: Buffer.from(await response.body.arrayBuffer()),
-      isFramed: isFramed(response.headers),
-      stamped: readPosition(response.headers),
-      release
+    const late = new AbortController()
+    const timer = setTimeout(() => { late.abort(new DOMException('no answer in time', 'TimeoutError')) }, this.#options.timeoutMs)
+    const takeBack = (): void => { late.abort(signal?.reason) }
+    signal?.addEventListener('abort', takeBack, { once: true })
+    if (signal?.aborted === true) takeBack()
+    const over = (): void => {
+      signal?.removeEventListener('abort', takeBack)
+      done()
+    }
+    try {
+      const response = await this.#send(question, late.signal)
+      const { headers, statusCode: status } = response
+      const { body, rest } = await gather(response.body, headers, maxBytes)
+      // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
+      if (rest === undefined) over()
+      else response.body.once('close', over)
+      return { status, headers, body, rest, isFramed: isFramed(headers), stamped: readPosition(headers), release }
+    } catch (error) {
+      over()
+      throw error
+    } finally {
+      clearTimeout(timer)
     }
   }
 
   // A kept connection can die under a request that the node never saw; reads are idempotent, so one fresh try is right
   // (RFC 9110, section 9.2.2). A connection that never carried an answer gets no such second chance.
-  async #send (question: Question): Promise<Dispatcher.ResponseData> {
+  async #send (question: Question, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     const request: Dispatcher.RequestOptions = {
-      method: question.method,
+      method: question.method as Dispatcher.HttpMethod,
       path: this.#prefix + question.target,
       headers: this.#headersFor(question),
       body: question.body ?? null,
-      idempotent: true,
-      signal: AbortSignal.timeout(this.#options.timeoutMs)
+      idempotent: question.isIdempotent,
+      signal
     }
     try {
       return await this.#pool.request(request)
     } catch (error) {
-      if (!isDeadConnection(error)) throw error
+      if (!question.isIdempotent || !isDeadConnection(error)) throw error
       return await this.#pool.request(request)
     }
   }
 
   // Lower case, since a configured header must replace ours whatever its spelling.
-  #headersFor (question: Question): Record<string, string> {
+  #headersFor ({ headers, about }: Question): Record<string, string> {
     const own = Object.entries(this.#options.headers).map(([name, value]) => [name.toLowerCase(), value])
-    return {
-      'user-agent': 'varve',
-      ...Object.fromEntries(own),
-      accept: question.accept,
-      'accept-encoding': 'identity',
-      ...(question.body === undefined ? {} : { 'content-type': 'application/json' })
-    }
+    return { 'user-agent': 'varve', ...about, ...Object.fromEntries(own), 'accept-encoding': 'identity', ...headers }
   }
 }
 

@@ -16,6 +16,15 @@ export class OneNode {
     return await this.#node.ask(question)
   }
 
+  async pass (question: Question, signal: AbortSignal): Promise<Answer> {
+    return await this.#node.pass(question, signal)
+  }
+
+  /** Whether a version is gone from it, by the window that it last stamped on an answer (law 11). */
+  lacks (version: bigint): boolean {
+    return version < (this.#node.position?.oldest.version ?? 0n)
+  }
+
   /** Asks for the head, so that a chain that is not known yet becomes known. */
   async poll (): Promise<void> {
     await this.#poll.poll()

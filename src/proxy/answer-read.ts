@@ -1,11 +1,14 @@
 import { type Entry } from '../cache/entry.js'
-import { type Position } from '../ledger/position.js'
 import { type Chain } from '../ledger/tracker.js'
-import { keysOf, type Read, type ReadKeys } from '../reads/read.js'
+import { classOf, isRendered, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
-import { fetchHistory, fetchLatest, isReset } from './fetch.js'
-import { type Fetched, type Outcome } from './outcomes.js'
+import { answerMoving } from './answer-moving.js'
+import { isReset } from './ask.js'
+import { fetchHistory } from './fetch.js'
+import { observe } from './observe.js'
+import { type Outcome, type PinnedFetch } from './outcomes.js'
 import { type Parts } from './parts.js'
+import { distanceBelow, lookUp, refuseWhatIsGone, tellPruned } from './window.js'
 
 // How long a client waits for a fresh rendering before it gets the kept one (law 8).
 const freshRenderingMs = 500
@@ -14,14 +17,9 @@ const freshRenderingMs = 500
 export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
   const chain = await pin(parts)
   const keys = keysOf(read, chain)
-  if (read.version === undefined) return await forward(parts, read, keys, chain)
-  const kept = lookUp(parts, keys)
-  if (kept === undefined) return await fetchOnce(parts, read, read.version, keys, chain)
-  if (!isOldRendering(parts, read, read.version, kept)) return hit(parts, read, read.version, kept)
-  const fresh = await renderAfresh(parts, read, keys, chain, kept)
-  // While that was tried the chain may have been reset, and what was kept of the old one is no answer any more.
-  if (isReset(parts, chain)) return await answerRead(parts, read)
-  return fresh ?? hit(parts, read, read.version, kept)
+  const outcome = await answer(parts, read, keys, chain)
+  tellPruned(parts, read, outcome)
+  return outcome
 }
 
 /** The chain and generation that this read is about; a process that has not seen its node yet asks for them first. */
@@ -32,17 +30,49 @@ async function pin (parts: Parts): Promise<Chain> {
   return chain
 }
 
-/** A value is shared by all spellings of a read; a not-found, which echoes the client's text, by equal texts alone. */
-function lookUp (parts: Parts, keys: ReadKeys): Entry | undefined {
-  return parts.memory.get(keys.value) ?? (keys.text === keys.value ? undefined : parts.memory.get(keys.text))
+async function answer (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+  if (parts.settings.isObserving) return await observe(parts, read, keys, chain)
+  if (classOf(read) === 'moving') return await answerMoving(parts, read, keys, chain)
+  const kept = lookUp(parts, read, keys)
+  if (kept === undefined) return await fetchOnce(parts, read, keys, chain)
+  if (!isOldRendering(parts, read, kept)) return hit(parts, read, kept)
+  const fresh = await renderAfresh(parts, read, keys, chain, kept)
+  // While that was tried the chain may have been reset, and what was kept of the old one is no answer any more.
+  if (isReset(parts, chain)) return await answerRead(parts, read)
+  return fresh ?? hit(parts, read, kept)
+}
+
+function hit (parts: Parts, read: Read, entry: Entry): Outcome {
+  const { position } = parts.tracker
+  return { name: 'hit_memory', entry, kind: distanceBelow(position, read, entry) === undefined ? 'history' : 'pruned', position }
+}
+
+/** One fetch for a burst of equal reads. */
+async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+  refuseWhatIsGone(parts, read)
+  const fly = (): Promise<PinnedFetch> => fetchHistory(parts, read, keys, chain)
+  let flown = await parts.flights.do(keys.value, fly)
+  if (flown.joined && !isForAll(read, flown.result, keys)) {
+    // A page that is not full is of the moment, and whoever joined may have asked after its node was asked (law 5).
+    if (read.page !== undefined) return await answerMoving(parts, read, keys, chain)
+    flown = await parts.flights.do(keys.text, fly)
+  }
+  const { result: fetched, joined } = flown
+  const stamped = read.page !== undefined && fetched.entry === undefined ? fetched.answer.stamped?.position : undefined
+  return { name: joined ? 'collapsed' : 'miss', fetched, position: stamped ?? parts.tracker.position }
+}
+
+/** Whether those who joined may have it too: not a node's failure, nor what quotes a text that others did not send, nor what moves. */
+function isForAll (read: Read, { answer: { status }, entry, text }: PinnedFetch, keys: ReadKeys): boolean {
+  if (read.page !== undefined) return entry !== undefined
+  return status === 200 || (status < 500 && text === keys.text)
 }
 
 /** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */
-function isOldRendering (parts: Parts, read: Read, version: bigint, kept: Entry): boolean {
+function isOldRendering (parts: Parts, read: Read, kept: Entry): boolean {
   const running = parts.nodes.release
-  return read.endpoint.renderedByRelease && read.accept === 'json' &&
-    kept.release !== undefined && running !== undefined && kept.release !== running &&
-    distanceBelow(parts.tracker.position, version) === undefined && !parts.renewals.isResting(kept)
+  return isRendered(read) && kept.release !== undefined && running !== undefined && kept.release !== running &&
+    distanceBelow(parts.tracker.position, read, kept) === undefined && !parts.renewals.isResting(kept)
 }
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */
@@ -50,6 +80,8 @@ async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Ch
   const flight = parts.flights.do(keys.value, async () => await fetchHistory(parts, read, keys, chain))
   const flown = await within(freshRenderingMs, flight.catch(() => undefined))
   if (flown?.result.entry !== undefined) return { name: flown.joined ? 'collapsed' : 'miss', fetched: flown.result, position: parts.tracker.position }
+  // Nobody reads what has become too large to keep, or came too late.
+  flight.then(({ result, joined }) => { if (!joined) result.answer.rest?.destroy() }, () => {})
   parts.renewals.failed(kept)
   return undefined
 }
@@ -58,40 +90,4 @@ async function within<T> (ms: number, promise: Promise<T>): Promise<T | undefine
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>(resolve => { timer = setTimeout(resolve, ms, undefined) })
   return await Promise.race([promise, late]).finally(() => { clearTimeout(timer) })
-}
-
-function hit (parts: Parts, read: Read, version: bigint, entry: Entry): Outcome {
-  const { position } = parts.tracker
-  const distance = distanceBelow(position, version)
-  if (distance !== undefined) parts.tally.pruned(read.endpoint.name, 'cache', distance)
-  return { name: 'hit_memory', entry, isPruned: distance !== undefined, position }
-}
-
-/** How far below the oldest version that a node still has; undefined for what is not below it. */
-function distanceBelow (position: Position | undefined, version: bigint): bigint | undefined {
-  return position !== undefined && version < position.oldest.version ? position.oldest.version - version : undefined
-}
-
-/** One fetch for a burst of equal reads. */
-async function fetchOnce (parts: Parts, read: Read, version: bigint, keys: ReadKeys, chain: Chain): Promise<Outcome> {
-  const fly = (): ReturnType<typeof fetchHistory> => fetchHistory(parts, read, keys, chain)
-  let flown = await parts.flights.do(keys.value, fly)
-  if (flown.joined && !isForAll(flown.result, keys)) flown = await parts.flights.do(keys.text, fly)
-  const { position } = parts.tracker
-  if (flown.result.answer.status === 410) parts.tally.pruned(read.endpoint.name, 'upstream', distanceBelow(position, version))
-  return { name: flown.joined ? 'collapsed' : 'miss', fetched: flown.result, position }
-}
-
-/** Whether those who joined may have it too: not a node's failure, nor what quotes a text that others did not send. */
-function isForAll ({ answer, text }: Fetched & { readonly text: string }, keys: ReadKeys): boolean {
-  return answer.status === 200 || (answer.status < 500 && text === keys.text)
-}
-
-/** A latest read, or one that moves: never older than the moment it was asked, and under the position stamped on that very answer. */
-async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
-  const fly = async (): Promise<Fetched> => await fetchLatest(parts, read, chain)
-  let flown = await parts.latestFlights.do(keys.text, fly)
-  if (flown.joined && flown.result.answer.status >= 500) flown = await parts.latestFlights.do(keys.text, fly)
-  const stamped = read.speaksOf === undefined ? flown.result.answer.stamped?.position : undefined
-  return { name: 'forwarded', fetched: flown.result, position: stamped ?? parts.tracker.position }
 }

@@ -1,16 +1,22 @@
+import { type Compressor } from '../cache/compressor.js'
 import { type Memory } from '../cache/memory.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
+import { type StreamEnds } from '../cache/stream-ends.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Question } from '../nodes/node.js'
 import { type Answer } from '../reads/answer.js'
 import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
-import { type Fetched } from './outcomes.js'
+import { type Outcome, type PinnedFetch } from './outcomes.js'
+import { type Pruning } from './pruning.js'
 import { type Renewals } from './renewals.js'
 
 /** Whoever answers questions about the chain: one node, or all of them. */
 export interface Asker {
   ask (question: Question): Promise<Answer>
+  pass (question: Question, signal: AbortSignal): Promise<Answer>
+  /** Whether a version is gone from all of them, by their last known windows. */
+  lacks (version: bigint): boolean
   readonly release: string | undefined
   poll (): Promise<void>
 }
@@ -19,23 +25,40 @@ export interface Asker {
 export interface ProxyTally {
   notKept (endpoint: EndpointName, reason: NotKeptReason): void
   staleLatest (): void
-  pruned (endpoint: EndpointName, by: 'cache' | 'upstream', distanceVersions: bigint | undefined): void
+  pruned (endpoint: EndpointName, by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
+}
+
+/** What an operator chose of how reads are answered. */
+export interface ProxySettings {
+  /** Everything is forwarded, and what would have been a hit is counted. */
+  readonly isObserving: boolean
+  readonly ignoreCacheControl: boolean
+  readonly promoteLatest: boolean
+  /** How old an answer of the moment may be. */
+  readonly stateMs: number
+  readonly infoMs: number
+  readonly gasMs: number
+  readonly eventsTtlMs: number
+  /** Whether kept history is served that the nodes have pruned. */
+  readonly servePruned: boolean
+  /** Whether what the nodes have pruned is said to be gone without asking them. */
+  readonly answerLocally: boolean
+  /** Whether the specification's header names, the node's own, or both are sent. */
+  readonly emit: readonly ('node' | 'upstream')[]
 }
 
 /** Everything that a read passes through, built in one place and handed down. */
 export interface Parts {
+  readonly now: () => number
   readonly tracker: Tracker
   readonly memory: Memory
-  readonly flights: SingleFlight<Fetched & { readonly text: string }>
-  readonly latestFlights: GatheringFlight<Fetched>
+  readonly compressor: Compressor
+  readonly streamEnds: StreamEnds
+  readonly flights: SingleFlight<PinnedFetch>
+  readonly latestFlights: GatheringFlight<Outcome>
   readonly nodes: Asker
+  readonly pruning: Pruning
   readonly renewals: Renewals
   readonly tally: ProxyTally
-  readonly settings: {
-    readonly maxEntryBytes: number
-    readonly ignoreCacheControl: boolean
-    readonly promoteLatest: boolean
-    /** Whether the specification's header names, the node's own, or both are sent. */
-    readonly emit: readonly ('node' | 'upstream')[]
-  }
+  readonly settings: ProxySettings
 }

@@ -1,17 +1,28 @@
-import { type Entry, linesWithoutBody } from '../cache/entry.js'
+import { type Compressor } from '../cache/compressor.js'
+import { codedTag, type Entry, tagOf } from '../cache/entry.js'
 import { type Position, positionLines, specificationFamily } from '../ledger/position.js'
-import { type Answer, headerOf } from '../reads/answer.js'
-import { type Read } from '../reads/read.js'
+import { type Answer, contentTypeOf, headerOf, type Rest } from '../reads/answer.js'
+import { codingsFor } from '../reads/coding.js'
+import { dependsOnRelease, type Read } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
-import { type Outcome, cacheStatusOf, refusedStatus } from './outcomes.js'
+import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
 import { familiesOf, ownLines } from './own-lines.js'
 import { type Parts } from './parts.js'
+import { archivalLines } from './pruning.js'
 
 /** An answer ready to be written: header lines flat, as Node writes them fastest. */
 export interface Reply {
   readonly status: number
   readonly lines: string[]
   readonly body: Buffer | undefined
+  /** What follows the body as it comes from the node. */
+  readonly rest?: Rest | undefined
+}
+
+/** What of a client's request decides in which form an answer goes out. */
+export interface Wishes {
+  readonly ifNoneMatch: string | undefined
+  readonly acceptEncoding: string | undefined
 }
 
 /** What clients and CDNs are told about kept answers. */
@@ -20,55 +31,69 @@ export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
 // What of a node's headers is handed on with an answer that is not kept: an allow-list, since Set-Cookie, Trailer and hop-by-hop names are not.
 const handedOn = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
 
+// The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the node's own address.
+const passedOn = [...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'vary', 'allow', 'traceparent']
+
 const vary = 'Accept, Accept-Encoding'
 
 /** Puts an outcome and the present position together (law 4: headers are the present, bodies are the past). */
 export class Stamper {
   readonly #tracker: Parts['tracker']
+  readonly #compressor: Compressor
   readonly #emit: Parts['settings']['emit']
   readonly #cacheControl: DownstreamCacheControl
   #stamped: { position: Position, family: string | undefined, lines: readonly string[] } | undefined
 
-  constructor (parts: Pick<Parts, 'tracker' | 'settings'>, cacheControl: DownstreamCacheControl) {
+  constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl) {
     this.#tracker = parts.tracker
+    this.#compressor = parts.compressor
     this.#emit = parts.settings.emit
     this.#cacheControl = cacheControl
   }
 
   /** The reply to an answered read, or a 304 where the client has the body already. */
-  reply (read: Read, outcome: Outcome, ifNoneMatch: string | undefined): Reply {
-    const lines = ['cache-status', cacheStatusOf(outcome), 'vary', vary, ...this.#positionLines(outcome.position)]
-    if (outcome.name === 'hit_memory') return this.#kept(read, outcome.entry, lines, ifNoneMatch)
-    const { entry, answer } = outcome.fetched
-    // A latest answer that was kept for its version is still a latest answer to this client.
-    return entry === undefined || outcome.name === 'forwarded' ? this.#passed(answer, lines) : this.#kept(read, entry, lines, ifNoneMatch)
+  reply (read: Read, outcome: Outcome, wishes: Wishes): Reply {
+    const lines = ['cache-status', cacheStatusOf(outcome), 'vary', vary, ...this.positionLines(outcome.position)]
+    switch (outcome.name) {
+      case 'hit_memory':
+        lines.push(...(outcome.kind === 'moment' ? ['cache-control', 'no-store'] : this.#cacheControlLines(read)))
+        return this.#kept(outcome.entry, lines, wishes)
+      case 'miss': case 'collapsed':
+        if (outcome.fetched.entry === undefined) return this.#passed(outcome.fetched.answer, lines, wishes)
+        return this.#kept(outcome.fetched.entry, [...lines, ...this.#cacheControlLines(read)], wishes)
+      // A latest answer that was kept for its version is still a latest answer to this client.
+      case 'forwarded': case 'observed': return this.#passed(outcome.fetched.answer, lines, wishes)
+    }
   }
 
   /** The reply in the node's shape to what varve refuses; a known read carries the present position then too. */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
     const lines = ['cache-status', refusedStatus, 'content-type', 'application/json', 'content-length', String(body.length), 'cache-control', 'no-store', ...refusal.lines]
-    if (isKnownRead) lines.push('vary', vary, ...this.#positionLines(this.#tracker.position))
+    if (isKnownRead) lines.push('vary', vary, ...this.positionLines(this.#tracker.position))
     return { status: refusal.status, lines, body }
   }
 
-  #kept (read: Read, entry: Entry, lines: string[], ifNoneMatch: string | undefined): Reply {
-    lines.push(...this.#cacheControlLines(read))
-    if (entry.status === 200 && matches(ifNoneMatch, entry.etag)) return { status: 304, lines: [...lines, ...linesWithoutBody(entry)], body: undefined }
-    return { status: entry.status, lines: [...lines, ...entry.lines], body: entry.body }
-  }
-
-  #passed (answer: Answer, lines: string[]): Reply {
-    for (const name of handedOn) {
+  /** The reply to what was passed on: the node's answer as it comes, its position under every name. */
+  pass (answer: Answer): Reply {
+    const family = answer.stamped?.family ?? this.#tracker.family
+    const position = answer.stamped?.position
+    const lines = ['cache-status', passedStatus, ...this.positionLines(position), ...ownLines(answer, this.#emit, family), ...archivalLines(answer)]
+    for (const name of passedOn) {
       const value = headerOf(answer, name)
       if (value !== undefined) lines.push(name, value)
     }
-    lines.push('content-length', String(answer.body.length), 'cache-control', 'no-store', ...ownLines(answer, this.#emit, this.#tracker.family))
-    return { status: answer.status, lines, body: answer.body }
+    if (headerOf(answer, 'cache-control') === undefined) lines.push('cache-control', 'no-store')
+    return { status: answer.status, lines, body: answer.body, rest: answer.rest }
   }
 
-  // Rebuilt once per position, not once per answer.
-  #positionLines (position: Position | undefined): readonly string[] {
+  /** The prefixes of the names that positions are sent under. */
+  get families (): readonly string[] {
+    return familiesOf(this.#emit, this.#tracker.family)
+  }
+
+  /** The header lines of a position under every name that is sent; rebuilt once per position, not once per answer. */
+  positionLines (position: Position | undefined): readonly string[] {
     if (position === undefined) return []
     const { family } = this.#tracker
     if (this.#stamped?.position !== position || this.#stamped.family !== family) {
@@ -81,18 +106,50 @@ export class Stamper {
     return this.#stamped.lines
   }
 
+  #kept (entry: Entry, lines: string[], { ifNoneMatch, acceptEncoding }: Wishes): Reply {
+    const codings = codingsFor(acceptEncoding)
+    const form = this.#compressor.formOf(entry, codings)
+    // A client may hold the form that was there when it asked before.
+    const tags = [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
+    const held = entry.status === 200 ? matching(ifNoneMatch, tags) : undefined
+    if (held !== undefined) return { status: 304, lines: [...lines, 'etag', held, ...entry.ownLines], body: undefined }
+    return { status: entry.status, lines: [...lines, ...form.lines], body: form.body }
+  }
+
+  #passed (answer: Answer, lines: string[], { ifNoneMatch }: Wishes): Reply {
+    const own = ownLines(answer, this.#emit, this.#tracker.family)
+    lines.push('cache-control', 'no-store', ...own)
+    const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
+    if (etag !== undefined) lines.push('etag', etag)
+    if (etag !== undefined && matching(ifNoneMatch, [etag]) !== undefined) return { status: 304, lines, body: undefined }
+    for (const name of handedOn) {
+      const value = headerOf(answer, name)
+      if (value !== undefined) lines.push(name, value)
+    }
+    if (answer.status === 410) lines.push(...archivalLines(answer))
+    const length = answer.rest === undefined ? String(answer.body.length) : headerOf(answer, 'content-length')
+    if (length !== undefined) lines.push('content-length', length)
+    return { status: answer.status, lines, body: answer.body, rest: answer.rest }
+  }
+
   #cacheControlLines (read: Read): string[] {
     switch (this.#cacheControl) {
       case 'off': return []
       case 'revalidate': return ['cache-control', 'no-cache']
-      // What a release renders may be rendered otherwise by the next, so it is for ever only where no release shows.
-      case 'immutable': return ['cache-control', read.endpoint.renderedByRelease ? 'public, max-age=86400' : 'public, max-age=31536000, immutable']
+      case 'immutable': return ['cache-control', isForEver(read) ? 'public, max-age=31536000, immutable' : 'public, max-age=86400']
     }
   }
 }
 
-/** Weak comparison (RFC 9110, section 13.1.2). */
-function matches (ifNoneMatch: string | undefined, etag: string): boolean {
-  if (ifNoneMatch === undefined) return false
-  return ifNoneMatch.trim() === '*' || ifNoneMatch.split(',').some(tag => tag.trim().replace(/^W\//, '') === etag)
+// What a release renders may be rendered otherwise by the next, and the path of a stream can come to mean another one.
+function isForEver (read: Read): boolean {
+  return read.page === undefined && !dependsOnRelease(read)
+}
+
+/** The tag that a client holds, by weak comparison (RFC 9110, section 13.1.2); it takes precedence over dates, which varve sends none of. */
+function matching (ifNoneMatch: string | undefined, tags: readonly string[]): string | undefined {
+  if (ifNoneMatch === undefined) return undefined
+  if (ifNoneMatch.trim() === '*') return tags[0]
+  const held = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
+  return tags.find(tag => held.has(tag))
 }

@@ -1,10 +1,18 @@
 import { type Headers, type StampedPosition } from '../ledger/position.js'
 
-/** A node's whole answer to one read; the body is the node's, byte for byte (law 2). */
+/** What of a body is still to come from the node; whoever does not read it to its end must let go of it. */
+export interface Rest extends AsyncIterable<Uint8Array> {
+  destroy (): void
+}
+
+/** A node's answer to one read; the body is the node's, byte for byte (law 2). */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
+  /** The whole body, or what of a larger one had come when it turned out to be too large to keep. */
   readonly body: Buffer
+  /** The rest of a body that is not gathered; undefined where the answer is whole. */
+  readonly rest: Rest | undefined
   /** Whether its end was marked, by a length or a last chunk; one that ends with its connection may have been cut short. */
   readonly isFramed: boolean
   /** The position stamped on this very answer; undefined where the node sent none. */
@@ -36,9 +44,14 @@ export function isMissingItem (answer: Answer): boolean {
 
 /** The `error_code` of a node's error; undefined for any other body. */
 export function errorCodeOf (answer: Answer): unknown {
+  return errorOf(answer)?.['error_code']
+}
+
+/** The members of a node's error; undefined for a body that is no JSON object. */
+export function errorOf (answer: Answer): Readonly<Record<string, unknown>> | undefined {
   try {
     const error: unknown = JSON.parse(answer.body.toString())
-    return typeof error === 'object' && error !== null && 'error_code' in error ? error.error_code : undefined
+    return typeof error === 'object' && error !== null ? { ...error } : undefined
   } catch {
     return undefined
   }

@@ -13,22 +13,28 @@ export type EndpointName = typeof endpointNames[number]
 /** Reads one parameter's decoded text into its canonical spelling; undefined for what cannot be valid. */
 export type ReadParameter = (text: string) => string | undefined
 
-/** A row of the table: where a read lives, what it takes, and whether its answer can be kept. */
+/** A row of the table: where a read lives, what it takes, and what its answer can be kept by. */
 export interface Endpoint {
   readonly name: EndpointName
   readonly method: 'GET' | 'POST'
   /** The segments of its path: fixed ones as they stand, the others with what reads them. */
   readonly path: readonly (string | PathParameter)[]
   readonly query: Readonly<Record<string, ReadParameter>>
+  /** Flags that are off when they are left out, so that saying so is the same read. */
+  readonly offByDefault: readonly string[]
   readonly takesTableKey: boolean
-  /**
-   * `version`: the answer is the state at the ledger version in the query and never changes; `block`: it is the block of the version
-   * that the path ends in; `moving`: it is of the moment. Only the first is kept yet.
-   */
-  readonly keyedBy: 'version' | 'block' | 'moving'
-  /** Whether the node's release shows in the JSON (facts, section 6, catch 1). */
-  readonly renderedByRelease: boolean
+  /** Whether a client may choose the representation; node info is JSON whatever is asked for (facts, section 3). */
+  readonly takesAccept: boolean
+  readonly keyedBy: Keying
+  /** Whether the node's release shows in the JSON (facts, section 6, catch 1); a name is the flag that makes it show. */
+  readonly renderedByRelease: boolean | 'with_transactions'
 }
+
+/**
+ * What an answer can be kept by. `version`: the state at the ledger version in the query; `block`: the block of the version that the path
+ * ends in; `page`: events from a sequence number on; `moment`: nothing, it is of the moment.
+ */
+export type Keying = 'version' | 'block' | 'page' | 'moment'
 
 /** A parameter in a path. Nodes decode some of them twice (facts, section 4), and what they read is what must be keyed. */
 export interface PathParameter {
@@ -62,7 +68,9 @@ export const endpoints: readonly Endpoint[] = [
     method: 'POST',
     path: ['v1', 'tables', twice('table_handle', address), 'item'],
     query: { ledger_version: u64 },
+    offByDefault: [],
     takesTableKey: true,
+    takesAccept: true,
     keyedBy: 'version',
     renderedByRelease: false
   },
@@ -71,7 +79,9 @@ export const endpoints: readonly Endpoint[] = [
     method: 'GET',
     path: ['v1', 'accounts', twice('address', address), 'modules'],
     query: { ledger_version: u64, start: cursor, limit: u16 },
+    offByDefault: [],
     takesTableKey: false,
+    takesAccept: true,
     keyedBy: 'version',
     renderedByRelease: true
   },
@@ -80,8 +90,10 @@ export const endpoints: readonly Endpoint[] = [
     method: 'GET',
     path: ['v1', 'accounts', twice('address', address), 'events', twice('event_handle', structTag), twice('field_name', identifier)],
     query: { start: u64, limit: u16 },
+    offByDefault: [],
     takesTableKey: false,
-    keyedBy: 'moving',
+    takesAccept: true,
+    keyedBy: 'page',
     renderedByRelease: true
   },
   {
@@ -89,14 +101,16 @@ export const endpoints: readonly Endpoint[] = [
     method: 'GET',
     path: ['v1', 'blocks', 'by_version', once('version', u64)],
     query: { with_transactions: flag },
+    offByDefault: ['with_transactions'],
     takesTableKey: false,
+    takesAccept: true,
     keyedBy: 'block',
-    renderedByRelease: true
+    renderedByRelease: 'with_transactions'
   },
-  plain('info'),
-  plain('estimate_gas_price')
+  plain('info', false),
+  plain('estimate_gas_price', true)
 ]
 
-function plain (name: EndpointName): Endpoint {
-  return { name, method: 'GET', path: ['v1', name], query: {}, takesTableKey: false, keyedBy: 'moving', renderedByRelease: false }
+function plain (name: EndpointName, takesAccept: boolean): Endpoint {
+  return { name, method: 'GET', path: ['v1', name], query: {}, offByDefault: [], takesTableKey: false, takesAccept, keyedBy: 'moment', renderedByRelease: false }
 }

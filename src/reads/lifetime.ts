@@ -1,10 +1,13 @@
 import { mediaTypes } from './accept.js'
 import { type Answer, headerOf, isMissingItem, mediaTypeOf } from './answer.js'
+import { type BlockHead, readBlockHead } from './block-head.js'
+import { type EventPage, readEventPage } from './event-page.js'
 import { type Read } from './read.js'
 
 /** Why an answer was not kept: the closed list that metric, log and Cache-Status share (law 3). */
 export const notKeptReasons = [
-  'status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete'
+  'status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete',
+  'wrong_block', 'newest_block', 'truncated_block', 'short_page', 'gapped_page', 'pruned_page', 'unreadable'
 ] as const
 
 /** One reason of the closed list. */
@@ -12,9 +15,25 @@ export type NotKeptReason = typeof notKeptReasons[number]
 
 /** What an answer is judged against. */
 export interface Bounds {
-  readonly maxEntryBytes: number
   readonly ignoreCacheControl: boolean
+  /** How long a full page of events is believed: the path to its stream can come to mean another one (facts, section 6, catch 5). */
+  readonly eventsTtlMs: number
 }
+
+/** How long a kept answer stays true, and for what. */
+export interface Lifetime {
+  /** Undefined: for ever. */
+  readonly ttlMs: number | undefined
+  /** The block that it is, which answers for every version inside. */
+  readonly block: BlockHead | undefined
+  /** The lowest version that it tells of, where the read itself names none. */
+  readonly lowestVersion: bigint | undefined
+}
+
+/** The verdict on an answer: how long it stays true, or why it must not be kept. */
+export type Verdict =
+  | { readonly lifetime: Lifetime, readonly notKept: undefined }
+  | { readonly lifetime: undefined, readonly notKept: NotKeptReason }
 
 // Names in Vary that varve keys by or never sends upstream; any other means the answer depends on what is not in the key.
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
@@ -29,25 +48,59 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
   if (!answer.isFramed) return 'incomplete'
   if (headerOf(answer, 'content-encoding')?.toLowerCase().replace('identity', '')) return 'wrong_coding'
   if (answer.stamped === undefined && read.endpoint.name !== 'info') return 'no_position'
-  return rightType(read, answer) ? undefined : 'wrong_type'
+  return mediaTypeOf(answer) === mediaTypes[read.accept] ? undefined : 'wrong_type'
 }
 
-/** Why a whole answer to a read at an explicit version must not be kept; undefined when it is proven history. */
-export function whyNotKept (read: Read, answer: Answer, bounds: Bounds): NotKeptReason | undefined {
-  if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
-  const untrue = untruth(read, answer)
-  if (untrue !== undefined) return untrue
-  if (answer.stamped === undefined) return 'no_position'
-  if (!bounds.ignoreCacheControl && isVetoed(answer)) return 'vetoed'
+/** Judges an answer that is no untruth: whether it is proven history (law 3), and how long it stays true. */
+export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
+  const notKept = whyNeverKept(answer, bounds)
+  if (notKept !== undefined) return refused(notKept)
+  // What bears no position is no word on any version.
+  if (answer.stamped === undefined) return refused('no_position')
   const { head, oldest } = answer.stamped.position
-  if (read.version === undefined || read.version < oldest.version || read.version > head.version) return 'outside_window'
-  return answer.body.length > bounds.maxEntryBytes ? 'too_large' : undefined
+  if (read.page !== undefined) return judgePage(read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
+  if (read.speaksOf === undefined || read.speaksOf < oldest.version || read.speaksOf > head.version) return refused('outside_window')
+  if (read.endpoint.keyedBy !== 'block') return kept({})
+  return judgeBlock(read, read.speaksOf, readBlockHead(answer.body, read.accept), head.version)
 }
 
-function rightType (read: Read, answer: Answer): boolean {
-  // Node info ignores Accept (facts, section 3).
-  const expected = read.endpoint.name === 'info' ? 'json' : read.accept
-  return mediaTypeOf(answer) === mediaTypes[expected]
+/** Why an answer must not be held even for a moment; undefined where a configured staleness may hold it. */
+export function whyNeverKept (answer: Answer, { ignoreCacheControl }: Pick<Bounds, 'ignoreCacheControl'>): NotKeptReason | undefined {
+  if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
+  if (!answer.isFramed) return 'incomplete'
+  if (answer.rest !== undefined) return 'too_large'
+  return !ignoreCacheControl && isVetoed(answer) ? 'vetoed' : undefined
+}
+
+function judgeBlock (read: Read, version: bigint, block: BlockHead | undefined, head: bigint): Verdict {
+  if (block === undefined) return refused('unreadable')
+  if (version < block.first || version > block.last) return refused('wrong_block')
+  // A block is final once another follows it.
+  if (block.last >= head) return refused('newest_block')
+  // Nodes cut long blocks without a word; the range tells how many transactions there are.
+  const asked = read.query.length > 0
+  if (asked && !block.counts.includes(Number(block.last - block.first) + 1)) return refused('truncated_block')
+  if (!asked && block.counts.length > 0) return refused('unreadable')
+  return kept({ block })
+}
+
+function judgePage (asked: NonNullable<Read['page']>, page: EventPage | undefined, oldest: bigint, head: bigint, { eventsTtlMs }: Bounds): Verdict {
+  if (page === undefined) return refused('unreadable')
+  const { first, lowestVersion, highestVersion } = page
+  // A node that has pruned the events asked for may go on with the first that it has.
+  if (first !== undefined && first > asked.start) return refused('pruned_page')
+  if (page.count < asked.limit) return refused('short_page')
+  if (page.count > asked.limit || first !== asked.start || !page.isContiguous) return refused('gapped_page')
+  if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) return refused('outside_window')
+  return kept({ ttlMs: eventsTtlMs, lowestVersion })
+}
+
+function kept (lifetime: Partial<Lifetime>): Verdict {
+  return { lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, ...lifetime }, notKept: undefined }
+}
+
+function refused (notKept: NotKeptReason): Verdict {
+  return { lifetime: undefined, notKept }
 }
 
 function isVetoed (answer: Answer): boolean {

@@ -1,8 +1,9 @@
 import { readAccept } from './accept.js'
 import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
 import { type Read } from './read.js'
-import { invalidInput, Refusal } from './refusal.js'
+import { invalidInput } from './refusal.js'
 import { readTableRequest } from './table-request.js'
+import { localTarget, methodNotAllowed, requireLegal } from './unknown-route.js'
 
 /** A client's request as it stood on the wire. */
 export interface ClientRequest {
@@ -10,6 +11,12 @@ export interface ClientRequest {
   readonly accept: string | undefined
   readonly contentType: string | undefined
   readonly body: Buffer
+}
+
+/** What of the nodes' own configuration shows in how a request is read. */
+export interface NodeDefaults {
+  /** The events of a page whose limit is left out. */
+  readonly eventsDefault: number
 }
 
 /** An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by endpoint. */
@@ -24,14 +31,10 @@ export interface Match {
 /** A segment of a path: a fixed one, or a parameter with the raw text at its place. */
 type CapturedSegment = string | { readonly parameter: PathParameter, readonly raw: string }
 
-// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " < and >,
-// anywhere # and what is not ASCII.
-const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
-
 /** Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that varve does not know. */
 export function matchEndpoint (target: string): Match | undefined {
-  const local = target.replace(/^https?:\/\/[^/?#]*/i, '')
-  const [path = '', search = ''] = splitOnce(local, '?')
+  const local = localTarget(target)
+  const [path, search] = splitOnce(local, '?')
   const segments = path.split('/').slice(1)
   for (const endpoint of endpoints) {
     const captured = capture(endpoint, segments)
@@ -41,24 +44,30 @@ export function matchEndpoint (target: string): Match | undefined {
 }
 
 /** Normalises a matched request into the one read that all its spellings mean, or refuses it. */
-export function readRequest (match: Match, request: ClientRequest): Read {
+export function readRequest (match: Match, request: ClientRequest, defaults: NodeDefaults): Read {
   const { endpoint } = match
-  if (!legalTarget.test(match.target)) throw invalidInput('the request target holds a character that must be percent-encoded')
-  if (!allows(endpoint, request.method)) {
-    const allowed = endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method
-    throw new Refusal(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
-  }
+  requireLegal(match.target)
+  if (!allows(endpoint, request.method)) throw methodNotAllowed(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
   const path = match.path.map(segment => typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment)))
+  const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
   const { version, query } = readQuery(endpoint, match.search)
+  const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query, defaults) : undefined
   return {
     endpoint,
     path: `/${path.join('/')}`,
-    query,
+    query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
     version,
     speaksOf: endpoint.keyedBy === 'block' ? BigInt(path.slice(-1).join('')) : version,
-    accept: readAccept(request.accept),
+    page,
+    accept,
     body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined
   }
+}
+
+/** The page asked for, its limit in words even where it was left out, so that both spellings are one read; undefined for the newest events. */
+function pageOf (query: readonly (readonly [string, string])[], { eventsDefault }: NodeDefaults): Read['page'] {
+  const { start, limit = String(eventsDefault) } = Object.fromEntries(query)
+  return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
 }
 
 function allows (endpoint: Endpoint, method: string): boolean {
@@ -101,7 +110,7 @@ function readQuery (endpoint: Endpoint, search: string): { version: bigint | und
     const value = read(text)
     if (value === undefined) throw invalidInput(`failed to parse parameter \`${name}\``)
     if (name === 'ledger_version') version = BigInt(value)
-    else query.push([name, value])
+    else if (value !== 'false' || !endpoint.offByDefault.includes(name)) query.push([name, value])
   }
   return { version, query }
 }

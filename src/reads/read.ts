@@ -12,6 +12,8 @@ export interface Read {
   readonly version: bigint | undefined
   /** The version that the answer speaks of, asked for in the query or named by a path; no position below it may be shown. */
   readonly speaksOf: bigint | undefined
+  /** The page of events asked for, where it starts at a given one. */
+  readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: ReadBody | undefined
 }
@@ -30,10 +32,31 @@ export interface ReadKeys {
   readonly value: string
   /** For a not-found, which echoes the client's own text and so belongs to equal texts alone. */
   readonly text: string
+  /** For blocks: what their entries and the index from version to block are filed under; no block answers for another family. */
+  readonly blocks: string | undefined
 }
+
+/** How long a read's answer can stay true: for ever, as a page of a growing stream, or not beyond the moment. */
+export type ReadClass = 'immutable' | 'page' | 'moving'
 
 // Beyond this a key is digested, so that no request can make keys dear.
 const maxKeyLength = 512
+
+/** The class of a read, as `explain` names it. */
+export function classOf (read: Read): ReadClass {
+  if (read.speaksOf !== undefined) return 'immutable'
+  return read.page === undefined ? 'moving' : 'page'
+}
+
+/** Whether the release that a node runs shows in its answer (law 8): never in BCS. */
+export function isRendered (read: Read): boolean {
+  return read.accept === 'json' && dependsOnRelease(read)
+}
+
+/** The same whatever the representation: what one release renders another may render otherwise. */
+export function dependsOnRelease ({ endpoint: { renderedByRelease }, query }: Read): boolean {
+  return typeof renderedByRelease === 'boolean' ? renderedByRelease : query.some(([name]) => name === renderedByRelease)
+}
 
 /** The path and query that go upstream. */
 export function targetOf (read: Read): string {
@@ -44,13 +67,23 @@ export function targetOf (read: Read): string {
 
 /** The keys of a read within one chain and one generation of it (law 7). */
 export function keysOf (read: Read, chain: { readonly id: number, readonly generation: number }): ReadKeys {
-  const name = `${chain.id}.${chain.generation} ${read.accept} ${targetOf(read)}`
+  const space = `${chain.id}.${chain.generation} ${read.accept}`
+  const name = `${space} ${targetOf(read)}`
   const { body } = read
-  if (body === undefined) {
-    const key = shortKey(name)
-    return { value: key, text: key }
-  }
-  return { value: shortKey(`${name} ${body.canonical}`), text: shortKey(`${name} = ${body.sent}`) }
+  if (body !== undefined) return { value: shortKey(`${name} ${body.canonical}`), text: shortKey(`${name} = ${body.sent}`), blocks: undefined }
+  const key = shortKey(name)
+  const blocks = read.endpoint.keyedBy === 'block' ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
+  return { value: key, text: key, blocks }
+}
+
+/** The key of a block: one for every version inside it. */
+export function blockKeyOf (blocks: string, height: bigint): string {
+  return `${blocks} ${height}`
+}
+
+/** The key of what a moving read was answered a moment ago. */
+export function momentKeyOf (keys: ReadKeys): string {
+  return `moment ${keys.text}`
 }
 
 /** The same read at a version: what a latest read turns out to have been. */

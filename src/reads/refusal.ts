@@ -10,17 +10,20 @@ export class Refusal extends Error {
   readonly code: ErrorCode
   /** Header lines that the status asks for, flat. */
   readonly lines: readonly string[]
+  /** Members that gateways add to a node's own three. */
+  readonly #more: Readonly<Record<string, string>>
 
-  constructor (status: RefusalStatus, code: ErrorCode, message: string, lines: readonly string[] = []) {
+  constructor (status: RefusalStatus, code: ErrorCode, message: string, lines: readonly string[] = [], more: Readonly<Record<string, string>> = {}) {
     super(message)
     this.status = status
     this.code = code
     this.lines = lines
+    this.#more = more
   }
 
   /** The body that a node would send, members in its order; `vm_error_code` is always there, null when absent. */
   get body (): string {
-    return JSON.stringify({ message: this.message, error_code: this.code, vm_error_code: null })
+    return JSON.stringify({ message: this.message, error_code: this.code, vm_error_code: null, ...this.#more })
   }
 }
 

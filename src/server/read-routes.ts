@@ -1,20 +1,25 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { answerRead } from '../proxy/answer-read.js'
-import { type OutcomeName } from '../proxy/outcomes.js'
+import { countedAs, type OutcomeName, refusedStatus } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
+import { passedTarget } from '../reads/unknown-route.js'
+import { passThrough } from './pass-through.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
+import { requireHost, requireKnownExpectation, requirePlainBody } from './requirements.js'
 
-/** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do. */
+/** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts): void {
-  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
       requireHost(request)
       requireKnownExpectation(request)
+      requirePlainBody(request)
+      if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl)
-      if (match === undefined) throw new Refusal(404, 'web_framework_error', 'not found')
+      if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
       const { outcome, ready } = await answerMatch(context, match, request)
       replyWith(context, request, reply, match.endpoint.name, outcome, ready)
     } catch (error) {
@@ -22,39 +27,32 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
       if (refusal.status === 500) context.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
       refuseWith(context, request, reply, refusal)
     }
+    return undefined
   }
-  app.all('*', answer)
-  app.setNotFoundHandler(answer)
+  passThrough(app, context, answer)
+  // Methods that no route has; none of them is passed on.
+  app.setNotFoundHandler(async (request, reply) => { await answer(request, reply) })
 }
 
 async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest): Promise<{ outcome: OutcomeName, ready: Reply }> {
   const { headers } = request
-  // A body that must be unpacked before it can be keyed could be unpacked to anything: refused on purpose.
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
-    throw new Refusal(415, 'web_framework_error', 'a compressed request body is not supported')
-  }
   const read = readRequest(match, {
     method: request.method,
     accept: headers.accept,
     contentType: headers['content-type'],
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-  })
+  }, context.config.pages)
   const outcome = await answerRead(context.parts, read)
-  return { outcome: outcome.name, ready: context.stamper.reply(read, outcome, headers['if-none-match']) }
+  const wishes = { ifNoneMatch: headers['if-none-match'], acceptEncoding: headers['accept-encoding'] }
+  return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishes) }
 }
 
-// One Host and no more (RFC 9112, section 3.2); Node would refuse its absence too, but not in the node's shape.
-function requireHost ({ raw }: FastifyRequest): void {
-  let hosts = 0
-  for (let at = 0; at < raw.rawHeaders.length; at += 2) {
-    if (raw.rawHeaders[at]?.length === 4 && raw.rawHeaders[at]?.toLowerCase() === 'host') hosts++
-  }
-  if (hosts === 1 || (hosts === 0 && raw.httpVersion === '1.0')) return
-  throw new Refusal(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
-}
-
-function requireKnownExpectation ({ headers }: FastifyRequest): void {
-  if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
-    throw new Refusal(417, 'web_framework_error', 'the only expectation that is known is 100-continue')
-  }
+/** Answers a browser that asks what a page may send; false where none does. */
+function answerPreflight (context: PublicParts, request: FastifyRequest, reply: FastifyReply): boolean {
+  const granted = context.cors.preflight(request.headers)
+  if (granted instanceof Refusal) throw granted
+  if (granted === undefined) return false
+  const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name ?? 'other'
+  replyWith(context, request, reply, endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
+  return true
 }

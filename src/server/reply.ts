@@ -1,3 +1,5 @@
+import { type ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
 import { type FastifyReply, type FastifyRequest } from 'fastify'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
@@ -6,18 +8,24 @@ import { type OutcomeName } from '../proxy/outcomes.js'
 import { type Parts } from '../proxy/parts.js'
 import { type Reply, type Stamper } from '../proxy/stamp.js'
 import { matchEndpoint } from '../reads/read-request.js'
+import { type Rest } from '../reads/answer.js'
 import { type Refusal } from '../reads/refusal.js'
+import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 
 /** What the public listener is made of. */
 export interface PublicParts {
-  readonly config: Pick<Config, 'limits' | 'log' | 'tls'>
+  readonly config: Pick<Config, 'limits' | 'log' | 'tls' | 'pages' | 'passThrough'>
   readonly parts: Parts
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
   readonly drain: Drain
+  readonly cors: Cors
 }
+
+// A client that stops reading a long answer is cut off, or it would hold a connection of the node for ever.
+const stalledMs = 30_000
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
 export function replyWith (
@@ -26,9 +34,14 @@ export function replyWith (
   reply.hijack()
   const { raw } = reply
   const tookMs = reply.elapsedTime
-  const lines = context.drain.isDraining ? [...ready.lines, 'connection', 'close'] : ready.lines
+  const { lines } = ready
+  // A preflight's grant has lines of its own.
+  if (request.headers.origin !== undefined && request.method !== 'OPTIONS') lines.push(...corsLines(context, request.headers.origin))
+  if (context.drain.isDraining) lines.push('connection', 'close')
   raw.writeHead(ready.status, lines)
-  raw.end(request.method === 'HEAD' ? undefined : ready.body)
+  if (ready.rest === undefined) raw.end(request.method === 'HEAD' ? undefined : ready.body)
+  else if (request.method === 'HEAD') endWithout(ready.rest, raw)
+  else stream(ready.body, ready.rest, raw)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
     context.log.info({ id: request.id, method: request.method, url: request.originalUrl, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
@@ -39,4 +52,22 @@ export function replyWith (
 export function refuseWith (context: PublicParts, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
   const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name
   replyWith(context, request, reply, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
+}
+
+function corsLines ({ cors, stamper }: PublicParts, origin: string): readonly string[] {
+  const lines = cors.linesFor(origin, stamper.families)
+  return lines.length === 0 ? [] : [...lines, 'vary', 'Origin']
+}
+
+function endWithout (rest: Rest, raw: ServerResponse): void {
+  rest.destroy()
+  raw.end()
+}
+
+/** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
+function stream (begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
+  raw.setTimeout(stalledMs, () => { raw.destroy() })
+  raw.once('close', () => { rest.destroy() })
+  if (begun !== undefined) raw.write(begun)
+  pipeline(rest, raw).catch(() => { raw.destroy() })
 }

@@ -11,7 +11,7 @@ function gate<T> (log: string[], name: string): Gate<T> {
 }
 
 t.test('a burst of equal reads is one flight', async t => {
-  const flights = new SingleFlight<number>()
+  const flights = new SingleFlight<number>(() => true)
   const log: string[] = []
   const first = gate<number>(log, 'first')
   const callers = Array.from({ length: 1000 }, async () => await flights.do('k', first.fly))
@@ -24,13 +24,13 @@ t.test('a burst of equal reads is one flight', async t => {
 })
 
 t.test('different reads fly apart', async t => {
-  const flights = new SingleFlight<string>()
+  const flights = new SingleFlight<string>(() => true)
   const results = await Promise.all(['a', 'b'].map(async key => await flights.do(key, async () => key)))
   t.same(results, [{ result: 'a', joined: false }, { result: 'b', joined: false }])
 })
 
 t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once more, together', async t => {
-  const flights = new SingleFlight<string>()
+  const flights = new SingleFlight<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
   const second = gate<string>(log, 'second')
@@ -46,7 +46,7 @@ t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once
 })
 
 t.test('when the second flight fails too, it is an answer: a sick node is not asked once for each caller', async t => {
-  const flights = new SingleFlight<string>()
+  const flights = new SingleFlight<string>(() => true)
   let asked = 0
   const results = await Promise.allSettled(Array.from({ length: 10 }, async () => await flights.do('k', async () => { asked++; throw new Error('dead') })))
   t.ok(results.every(({ status }) => status === 'rejected'))
@@ -54,7 +54,7 @@ t.test('when the second flight fails too, it is an answer: a sick node is not as
 })
 
 t.test('a latest read joins only a flight that has not left: one under way, one gathering behind it', async t => {
-  const flights = new GatheringFlight<string>()
+  const flights = new GatheringFlight<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
   const second = gate<string>(log, 'second')
@@ -80,7 +80,7 @@ t.test('a latest read joins only a flight that has not left: one under way, one 
 })
 
 t.test('a latest read that fails takes no one behind it down', async t => {
-  const flights = new GatheringFlight<string>()
+  const flights = new GatheringFlight<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
   const early = flights.do('k', first.fly)
@@ -92,7 +92,7 @@ t.test('a latest read that fails takes no one behind it down', async t => {
 })
 
 t.test('a gathered read that fails is the verdict of the one who began it: the others gather once more, together', async t => {
-  const flights = new GatheringFlight<string>()
+  const flights = new GatheringFlight<string>(() => true)
   const first = gate<string>([], 'first')
   const early = flights.do('k', first.fly)
   await Promise.resolve()
@@ -109,7 +109,7 @@ t.test('a gathered read that fails is the verdict of the one who began it: the o
 })
 
 t.test('a gathered read that keeps failing is asked twice and no more', async t => {
-  const flights = new GatheringFlight<string>()
+  const flights = new GatheringFlight<string>(() => true)
   const first = gate<string>([], 'first')
   const early = flights.do('k', first.fly)
   await Promise.resolve()

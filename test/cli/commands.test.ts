@@ -51,7 +51,7 @@ t.test('varve stops on SIGINT too; it logs JSON alone, names the addresses that 
   const [first, second, third, listening] = varve.log()
   t.same([first, second, third].map(line => [line?.['level'], line?.['msg'], line?.['key']]), ['admin.token', 'workers', 'cache.redis.url'].map(key => [40, 'this key has no effect yet', key]))
   t.match(listening, { level: 30, msg: 'listening', url: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/, adminUrl: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/ })
-  t.match(await ask(String(listening?.['url']), '/v1/nowhere'), { status: 404 })
+  t.match(await ask(String(listening?.['url']), '/v2/nowhere'), { status: 404 })
   varve.signal('SIGINT')
   t.equal(await varve.code, 0)
   t.equal(varve.out().trim().split('\n').length, varve.log().length, 'no banner where nobody looks')

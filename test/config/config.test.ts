@@ -340,7 +340,7 @@ t.test('what was given is known by its path, and so is what of it has no effect 
   t.same([...given].sort(), ['admin.listen', 'hedge.share', 'limits.bodyKb', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.0.url', 'upstreams.1.url', 'workers'])
   // A row goes when its part comes.
   t.same([...withoutEffect(given)].sort(), ['hedge.share', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.1.url', 'workers'])
-  t.same(withoutEffect(['listen', 'cors', 'corset', 'admin.listen', 'cache.redistribute']), ['cors'])
+  t.same(withoutEffect(['listen', 'audit', 'auditor', 'admin.listen', 'cache.redistribute']), ['audit'])
 })
 
 t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {

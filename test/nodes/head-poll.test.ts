@@ -7,7 +7,7 @@ import { type RequestListener } from 'node:http'
 
 async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms: 0 }): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, index)
-  const node = new LedgerNode({ name: 'n', url: stub.url, headers: {}, timeoutMs: 1000, maxConcurrent: 4, caFile: null, maxAnswerBytes: 1000, now: () => performance.now() }, { asked: () => {} })
+  const node = new LedgerNode({ name: 'n', url: stub.url, headers: {}, timeoutMs: 1000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now() }, { asked: () => {} })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollState[] = []
   const poll = new HeadPoll(node, tracker, { pollMs, now: () => now.ms, onState: state => states.push(state) })

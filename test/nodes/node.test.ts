@@ -7,11 +7,11 @@ import { LedgerNode, type NodeOptions, type Question } from '../../src/nodes/nod
 import { certificate, certificateKey } from '../support/certificate.js'
 import { ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 
-const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/accounts/0x1/modules', accept: 'application/json' }
+const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/accounts/0x1/modules', headers: { accept: 'application/json' }, isIdempotent: true }
 
 function nodeAt (t: Test, url: string, change: Partial<NodeOptions> = {}): { node: LedgerNode, told: string[] } {
   const told: string[] = []
-  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 2000, maxConcurrent: 4, caFile: null, maxAnswerBytes: 1000, now: () => performance.now(), ...change }, {
+  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 2000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now(), ...change }, {
     asked: (name, endpoint, status) => told.push(`${name} ${endpoint} ${status}`)
   })
   t.teardown(async () => { await node.close() })
@@ -49,7 +49,7 @@ t.test('a body goes with its type and length', async t => {
   const stub = await stubNode(t, (request, response) => {
     request.setEncoding('utf8').once('data', text => { ok(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text])) })
   })
-  const answer = await nodeAt(t, stub.url).node.ask({ ...question, method: 'POST', body: '{"é":1}' })
+  const answer = await nodeAt(t, stub.url).node.ask({ ...question, method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"é":1}' })
   t.same(JSON.parse(answer.body.toString()), ['application/json', '8', '{"é":1}'])
 })
 
@@ -67,7 +67,6 @@ t.test('what comes not whole is a failure with its reason', async t => {
     ['cut_short', socket => socket.destroy()],
     ['cut_short', socket => socket.resetAndDestroy()],
     ['garbage', socket => socket.end('this is no HTTP\r\n\r\n')],
-    ['too_large', socket => socket.end(head('200 OK', ['content-length: 1001']) + 'x'.repeat(1001))],
     ['timeout', socket => socket.write('HTTP/1.1 200 OK\r\n')],
     ['timeout', socket => socket.write(head('200 OK', ['content-length: 10']) + 'x')]
   ]

@@ -2,7 +2,7 @@ import t from 'tap'
 import { familiesOf, ownLines } from '../../src/proxy/own-lines.js'
 import { type Answer } from '../../src/reads/answer.js'
 
-const answer: Answer = { status: 200, headers: { 'x-aptos-cursor': 'ab' }, body: Buffer.alloc(0), isFramed: true, stamped: undefined, release: undefined }
+const answer: Answer = { status: 200, headers: { 'x-aptos-cursor': 'ab' }, body: Buffer.alloc(0), rest: undefined, isFramed: true, stamped: undefined, release: undefined }
 
 t.test('the cursor travels under both families of names', async t => {
   t.same(ownLines(answer, ['node', 'upstream'], 'x-aptos-'), ['X-NODE-CURSOR', 'ab', 'x-aptos-cursor', 'ab'])

@@ -1,16 +1,18 @@
 import t from 'tap'
 import { readPosition } from '../../src/ledger/position.js'
 import { type Answer } from '../../src/reads/answer.js'
-import { untruth, whyNotKept } from '../../src/reads/lifetime.js'
+import { type Bounds, judge, untruth } from '../../src/reads/lifetime.js'
 import { type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 
-const bounds = { maxEntryBytes: 100, ignoreCacheControl: false }
+const bounds: Bounds = { ignoreCacheControl: false, eventsTtlMs: 1000 }
+
+const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefined => untruth(read, answer) ?? judge(read, answer, given).notKept
 
 function read (target: string, accept?: string): Read {
   const match = matchEndpoint(target)
   if (match === undefined) throw new Error(target)
-  return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) })
+  return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault: 25 })
 }
 
 const modules = read('/v1/accounts/0x1/modules?ledger_version=50')
@@ -27,7 +29,7 @@ const stamps = {
 
 function answer (change: { status?: number, headers?: Record<string, string | string[] | undefined>, body?: string } = {}): Answer {
   const headers = { 'content-type': 'application/json; charset=utf-8', ...stamps, ...change.headers }
-  return { status: change.status ?? 200, headers, body: Buffer.from(change.body ?? '[]'), isFramed: true, stamped: readPosition(headers), release: undefined }
+  return { status: change.status ?? 200, headers, body: Buffer.from(change.body ?? '[]'), rest: undefined, isFramed: true, stamped: readPosition(headers), release: undefined }
 }
 
 const missing = (code: string): string => JSON.stringify({ message: 'gone', error_code: code, vm_error_code: null })
@@ -67,7 +69,7 @@ t.test('everything else is not kept, each for its reason', async t => {
     ['vetoed', answer({ headers: { vary: ['Accept', 'Cookie'] } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-version': '49' } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-oldest-version': '51' } })],
-    ['too_large', answer({ body: 'x'.repeat(101) })]
+    ['too_large', { ...answer(), rest: Object.assign((async function * () {})(), { destroy: () => {} }) }]
   ]
   for (const [reason, given] of cases) t.equal(whyNotKept(modules, given, bounds), reason, `${reason}: ${given.status} ${JSON.stringify(given.headers).slice(0, 40)}`)
   t.equal(whyNotKept(read('/v1/accounts/0x1/modules'), answer(), bounds), 'outside_window', 'a latest read has no version to be kept under')

@@ -19,7 +19,7 @@ t.teardown(async () => {
 function readOf ({ method, target, accept, contentType, body }: Spelled): Read | Refusal | undefined {
   try {
     const match = matchEndpoint(target)
-    return match && readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') })
+    return match && readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
   } catch (error) {
     if (error instanceof Refusal) return error
     throw error

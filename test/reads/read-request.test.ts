@@ -15,7 +15,7 @@ function read (target: string, sent: Sent = {}): Read | undefined {
   const match = matchEndpoint(target)
   return match && readRequest(match, {
     method, accept: sent.accept, contentType: 'contentType' in sent ? sent.contentType : 'application/json', body: Buffer.from(sent.body ?? '')
-  })
+  }, { eventsDefault: 25 })
 }
 
 const keyOf = (target: string, sent?: Sent): string => {
@@ -116,13 +116,16 @@ t.test('a not-found belongs to equal texts alone, a value to all spellings', asy
 t.test('every change of meaning changes the key', async t => {
   const targets = [
     modules, `${modules}?ledger_version=5`, `${modules}?ledger_version=6`, `${modules}?ledger_version=5&limit=0`, `${modules}?ledger_version=5&limit=9999`, `${modules}?ledger_version=5&start=00`,
-    '/v1/accounts/0x2/modules', '/v1/info', '/v1/estimate_gas_price', '/v1/blocks/by_version/5', '/v1/blocks/by_version/5?with_transactions=true', '/v1/blocks/by_version/5?with_transactions=false',
+    '/v1/accounts/0x2/modules', '/v1/estimate_gas_price', '/v1/blocks/by_version/5', '/v1/blocks/by_version/5?with_transactions=true',
     '/v1/accounts/0x1/events/0x1::a::B/f', '/v1/accounts/0x1/events/0x1::a::B/f?start=5', '/v1/accounts/0x1/events/0x1::a::B/f?limit=5', '/v1/accounts/0x1/events/0x1::a::B/F', '/v1/accounts/0x1/events/0x1::a::b/f',
     `${modules}?ledger_version=18446744073709551615`, `${modules}?ledger_version=18446744073709551614`
   ]
   const keys = targets.flatMap(target => [keyOf(target), keyOf(target, { accept: 'application/x-bcs' })])
   keys.push(keysOf(read(modules) as Read, { id: 5, generation: 1 }).value, keysOf(read(modules) as Read, { id: 4, generation: 2 }).value)
   t.equal(new Set(keys).size, keys.length)
+  t.equal(keyOf('/v1/info', { accept: 'application/x-bcs' }), keyOf('/v1/info'), 'but node info is JSON whatever is asked for')
+  t.equal(keyOf('/v1/blocks/by_version/5?with_transactions=false'), keyOf('/v1/blocks/by_version/5'), 'and a flag that is off says what leaving it out says')
+  t.equal(keyOf('/v1/accounts/0x1/events/0x1::a::B/f?limit=25&start=05'), keyOf('/v1/accounts/0x1/events/0x1::a::B/f?start=5'), 'and a limit left out is the one that nodes take then')
   t.equal(keysOf(atVersion(read(modules) as Read, 5n), chain).value, keyOf(`${modules}?ledger_version=5`), 'a latest read at a version is the read at that version')
 })
 

@@ -1,11 +1,15 @@
 import { type Test } from 'tap'
+import { Compressor } from '../../src/cache/compressor.js'
 import { Memory } from '../../src/cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
+import { StreamEnds } from '../../src/cache/stream-ends.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
 import { LedgerNode } from '../../src/nodes/node.js'
 import { OneNode } from '../../src/nodes/one-node.js'
+import { isShareable } from '../../src/proxy/outcomes.js'
 import { type Parts } from '../../src/proxy/parts.js'
+import { Pruning } from '../../src/proxy/pruning.js'
 import { Renewals } from '../../src/proxy/renewals.js'
 import { type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
@@ -14,19 +18,24 @@ import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Parts } {
   const nothing = (): void => {}
   const tracker = new Tracker(undefined, () => 0)
-  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxAnswerBytes: 1e6, now: () => performance.now() }, { asked: nothing })
+  const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
+  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
   const poll = new HeadPoll(node, tracker, { pollMs: 1000, now: () => 0, onState: nothing })
   t.teardown(async () => { await node.close() })
   return {
     parts: {
+      now: () => clock.ms,
       tracker,
-      memory: new Memory(1e6, { wrote: nothing, evicted: nothing }),
-      flights: new SingleFlight(),
-      latestFlights: new GatheringFlight(),
+      memory,
+      compressor: new Compressor(memory),
+      streamEnds: new StreamEnds(),
+      flights: new SingleFlight(({ answer }) => answer.rest === undefined),
+      latestFlights: new GatheringFlight(isShareable),
+      pruning: new Pruning(),
       nodes: new OneNode(node, poll),
       renewals: new Renewals(() => clock.ms),
       tally: { notKept: nothing, staleLatest: nothing, pruned: nothing },
-      settings: { maxEntryBytes: 1e6, ignoreCacheControl: false, promoteLatest: true, emit: ['node', 'upstream'] }
+      settings: { isObserving: false, ignoreCacheControl: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, eventsTtlMs: 3_600_000, servePruned: true, answerLocally: true, emit: ['node', 'upstream'] }
     }
   }
 }
@@ -35,5 +44,5 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
 export function readOf (target: string): Read {
   const match = matchEndpoint(target)
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) })
+  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault: 25 })
 }

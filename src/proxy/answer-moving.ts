@@ -1,0 +1,26 @@
+import { type Chain } from '../ledger/tracker.js'
+import { type Read, type ReadKeys } from '../reads/read.js'
+import { fetchLatest } from './fetch.js'
+import { heldOutcome } from './held.js'
+import { type Outcome } from './outcomes.js'
+import { type Parts } from './parts.js'
+
+/** A read that nothing kept can answer for long: never older than the moment it was asked, but for the staleness that an operator chose. */
+export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+  const held = heldOutcome(parts, read, keys)
+  if (held !== undefined) return held
+  // Those who gathered behind a fetch have its answer too where it may be held that long; else they ask together.
+  const fly = async (): Promise<Outcome> => heldOutcome(parts, read, keys) ?? await forward(parts, read, keys, chain)
+  const flown = await parts.latestFlights.do(keys.text, fly)
+  return flown.joined && isFailure(flown.result) ? (await parts.latestFlights.do(keys.text, fly)).result : flown.result
+}
+
+async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+  const fetched = await fetchLatest(parts, read, keys, chain)
+  // The version that it was read at is the one stamped on that very answer.
+  return { name: 'forwarded', fetched, position: fetched.answer.stamped?.position ?? parts.tracker.position }
+}
+
+function isFailure (outcome: Outcome): boolean {
+  return outcome.name === 'forwarded' && outcome.fetched.answer.status >= 500
+}

@@ -1,0 +1,71 @@
+import { makeEntry } from '../cache/entry.js'
+import { type Chain } from '../ledger/tracker.js'
+import { type Answer, contentTypeOf } from '../reads/answer.js'
+import { readEventPage } from '../reads/event-page.js'
+import { whyNeverKept } from '../reads/lifetime.js'
+import { blockKeyOf, momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
+import { isReset, type Judged } from './ask.js'
+import { heldMs } from './held.js'
+import { type Fetched } from './outcomes.js'
+import { ownLines } from './own-lines.js'
+import { type Parts } from './parts.js'
+
+/** Keeps an answer that is proven history, or says why not. */
+export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, judged: Judged): Fetched {
+  const { answer } = judged
+  // A chain that was reset while this read was under way leaves nothing behind under the old generation's keys.
+  const verdict = isReset(parts, chain) ? { lifetime: undefined, notKept: 'wrong_chain' as const } : judged.verdict
+  if (verdict.lifetime === undefined) {
+    const notKept = hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept
+    parts.tally.notKept(read.endpoint.name, notKept)
+    return { answer, entry: undefined, notKept }
+  }
+  const { ttlMs, block, lowestVersion } = verdict.lifetime
+  const { blocks } = keys
+  const isBlock = block !== undefined && blocks !== undefined
+  const entry = makeEntry({
+    ...partsOf(parts, answer),
+    key: isBlock ? blockKeyOf(blocks, block.height) : answer.status === 200 ? keys.value : keys.text,
+    expiresAtMs: ttlMs === undefined ? undefined : parts.now() + ttlMs,
+    block: isBlock ? { blocks, first: block.first, last: block.last } : undefined,
+    lowestVersion
+  })
+  parts.memory.set(entry)
+  return { answer, entry, notKept: undefined }
+}
+
+/** Holds an answer of the moment for as long as an operator allows, counted from when it was asked for. */
+export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: Answer, askedAtMs: number): void {
+  const key = momentKeyOf(keys)
+  const forMs = heldMs(parts.settings, read)
+  // What is held already is not made younger by one who only observes.
+  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer, parts.settings) !== undefined || parts.memory.get(key) !== undefined) return
+  const readAt = read.endpoint.keyedBy === 'version' ? answer.stamped?.position : undefined
+  parts.memory.set(makeEntry({ ...partsOf(parts, answer), key, expiresAtMs: askedAtMs + forMs, readAt }))
+}
+
+/** Remembers how far a stream of events is known to reach. */
+export function learnStream (parts: Parts, read: Read, chain: Chain, answer: Answer): void {
+  if (read.endpoint.keyedBy !== 'page' || read.accept !== 'json' || answer.status !== 200 || answer.rest !== undefined) return
+  const last = readEventPage(answer.body)?.last
+  if (last !== undefined) parts.streamEnds.saw(streamOf(read, chain), last, read.page === undefined)
+}
+
+// An empty page is the end of the stream only where no later event was ever seen (law 11).
+function hidesPruning (parts: Parts, read: Read, chain: Chain, { verdict }: Judged): boolean {
+  return read.page !== undefined && verdict.notKept === 'short_page' && parts.streamEnds.reaches(streamOf(read, chain), read.page.start)
+}
+
+function streamOf ({ path }: Read, { id, generation }: Chain): string {
+  return `${id}.${generation} ${path}`
+}
+
+function partsOf (parts: Parts, answer: Answer): Pick<Parameters<typeof makeEntry>[0], 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> {
+  return {
+    status: answer.status === 200 ? 200 : 404,
+    contentType: contentTypeOf(answer),
+    body: answer.body,
+    ownLines: ownLines(answer, parts.settings.emit, parts.tracker.family),
+    release: answer.release
+  }
+}

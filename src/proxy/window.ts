@@ -1,0 +1,45 @@
+import { type Entry } from '../cache/entry.js'
+import { type Position } from '../ledger/position.js'
+import { type Answer, errorOf } from '../reads/answer.js'
+import { type Read, type ReadKeys } from '../reads/read.js'
+import { type Outcome } from './outcomes.js'
+import { type Parts } from './parts.js'
+
+/** What is kept for a read. A value is shared by all spellings of it, a not-found, which echoes the client's text, by equal texts alone. */
+export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undefined {
+  const kept = keys.blocks !== undefined && read.speaksOf !== undefined
+    ? parts.memory.getBlock(keys.blocks, read.speaksOf)
+    : parts.memory.get(keys.value) ?? (keys.text === keys.value ? undefined : parts.memory.get(keys.text))
+  const isServed = kept === undefined || parts.settings.servePruned || distanceBelow(parts.tracker.position, read, kept) === undefined
+  return isServed ? kept : undefined
+}
+
+/** How far a read, or the kept page that answers it, is below the oldest version that a node still has; undefined for what is not below it. */
+export function distanceBelow (position: Position | undefined, read: Read, kept?: Entry): bigint | undefined {
+  const version = read.speaksOf ?? kept?.lowestVersion
+  return version !== undefined && position !== undefined && version < position.oldest.version ? position.oldest.version - version : undefined
+}
+
+/** Law 11: what every node has pruned is gone, and asking them would only tell so again. */
+export function refuseWhatIsGone (parts: Parts, read: Read): void {
+  const { position } = parts.tracker
+  if (!parts.settings.answerLocally || read.speaksOf === undefined || position === undefined || !parts.nodes.lacks(read.speaksOf)) return
+  parts.tally.pruned(read.endpoint.name, 'local', distanceBelow(position, read))
+  throw parts.pruning.refusal(read.speaksOf, position.oldest.version)
+}
+
+/** Counts a read of what the nodes have pruned, by who answered it. */
+export function tellPruned (parts: Parts, read: Read, outcome: Outcome): void {
+  const { position } = parts.tracker
+  if (outcome.name === 'hit_memory') {
+    if (outcome.kind === 'pruned') parts.tally.pruned(read.endpoint.name, 'cache', distanceBelow(position, read, outcome.entry))
+  } else if (outcome.fetched.notKept === 'pruned_page' || saysPruned(read, outcome.fetched.answer)) {
+    parts.tally.pruned(read.endpoint.name, 'upstream', distanceBelow(position, read))
+  }
+}
+
+// Nodes said so of events by a 500 before they did by a 410 (facts, section 5).
+function saysPruned (read: Read, answer: Answer): boolean {
+  if (answer.status === 410) return true
+  return read.endpoint.keyedBy === 'page' && answer.status === 500 && /pruned/i.test(String(errorOf(answer)?.['message']))
+}

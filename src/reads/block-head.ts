@@ -1,0 +1,71 @@
+import { type Accept } from './accept.js'
+import { countItems, membersIn, u64In } from './json-scan.js'
+
+/** What a block says of itself. */
+export interface BlockHead {
+  readonly height: bigint
+  readonly first: bigint
+  readonly last: bigint
+  /** How many transactions the body may hold, one number for each way to read it; empty when it comes without any list. */
+  readonly counts: readonly number[]
+}
+
+// Where things stand in BCS (facts, section 1): height, hash, timestamp, first version, last version, transactions.
+const firstAt = 8 + 32 + 8
+const lastAt = firstAt + 8
+const headBytes = lastAt + 8
+
+const none = Buffer.from('null')
+
+// Enough for every length that BCS allows.
+const maxLengthBytes = 5
+
+/** Reads the head of a block and counts its transactions; undefined when either is not certain. */
+export function readBlockHead (body: Buffer, accept: Accept): BlockHead | undefined {
+  const head = accept === 'json' ? headInJson(body) : headInBcs(body)
+  return head !== undefined && head.first <= head.last ? head : undefined
+}
+
+function headInJson (body: Buffer): BlockHead | undefined {
+  const members = membersIn(body)
+  const height = u64In(body, members?.get('block_height'))
+  const first = u64In(body, members?.get('first_version'))
+  const last = u64In(body, members?.get('last_version'))
+  if (height === undefined || first === undefined || last === undefined) return undefined
+  const list = members?.get('transactions')
+  if (list === undefined || body.subarray(list.from, list.to).equals(none)) return { height, first, last, counts: [] }
+  const count = countItems(body, list)
+  return count === undefined ? undefined : { height, first, last, counts: [count] }
+}
+
+function headInBcs (body: Buffer): BlockHead | undefined {
+  if (body.length < headBytes) return undefined
+  const counts = countsInBcs(body.subarray(headBytes))
+  return counts && {
+    height: body.readBigUInt64LE(0),
+    first: body.readBigUInt64LE(firstAt),
+    last: body.readBigUInt64LE(lastAt),
+    counts
+  }
+}
+
+function countsInBcs (list: Buffer): number[] | undefined {
+  if (list.length === 0 || (list.length === 1 && list[0] === 0)) return []
+  // A 01 is a list of one item, or the mark that a list follows: the bytes alone do not tell.
+  const readings = list[0] === 1 ? [list, list.subarray(1)] : [list]
+  const counts = readings.map(countInBcs).filter(count => count !== undefined)
+  return counts.length > 0 ? counts : undefined
+}
+
+function countInBcs (list: Buffer): number | undefined {
+  let count = 0
+  for (const [index, byte] of list.subarray(0, maxLengthBytes).entries()) {
+    count += (byte & 0x7f) * 2 ** (7 * index)
+    if (byte >= 0x80) continue
+    const rest = list.length - index - 1
+    // A last group of nothing would be a second spelling; every item takes a byte, and only items follow.
+    const isPossible = (byte > 0 || index === 0) && (count > 0 ? count <= rest : rest === 0)
+    return isPossible ? count : undefined
+  }
+  return undefined
+}

@@ -1,0 +1,66 @@
+import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
+
+/** What a page of events says of itself. */
+export interface EventPage {
+  readonly count: number
+  /** The sequence number of the first event; undefined on an empty page. */
+  readonly first: bigint | undefined
+  /** The sequence number of the last event; undefined on an empty page. */
+  readonly last: bigint | undefined
+  /** Each sequence number follows the one before, all under one guid, and no version falls back. */
+  readonly isContiguous: boolean
+  /** The lowest ledger version among the events. */
+  readonly lowestVersion: bigint | undefined
+  /** The highest ledger version among the events. */
+  readonly highestVersion: bigint | undefined
+}
+
+interface Event {
+  readonly sequence: bigint
+  readonly version: bigint
+  readonly creation: string
+  readonly account: string
+}
+
+/** Reads what a page of events in JSON holds; undefined when any of its items is not certainly an event. */
+export function readEventPage (body: Buffer): EventPage | undefined {
+  const items = itemsIn(body)
+  if (items === undefined) return undefined
+  const events: Event[] = []
+  for (const item of items) {
+    const event = readEvent(body, item)
+    if (event === undefined) return undefined
+    events.push(event)
+  }
+  const versions = events.map(event => event.version)
+  return {
+    count: events.length,
+    first: events[0]?.sequence,
+    last: events.at(-1)?.sequence,
+    isContiguous: events.every((event, index) => follows(event, events[index - 1])),
+    lowestVersion: furthest(versions, (a, b) => a < b),
+    highestVersion: furthest(versions, (a, b) => a > b)
+  }
+}
+
+function readEvent (body: Buffer, item: Span): Event | undefined {
+  const members = membersIn(body, item)
+  const guid = members?.get('guid')
+  const parts = guid && membersIn(body, guid)
+  const sequence = u64In(body, members?.get('sequence_number'))
+  const version = u64In(body, members?.get('version'))
+  const creation = textIn(body, parts?.get('creation_number'))
+  const account = textIn(body, parts?.get('account_address'))
+  if (sequence === undefined || version === undefined || creation === undefined || account === undefined) return undefined
+  return { sequence, version, creation, account }
+}
+
+function follows (event: Event, before: Event | undefined): boolean {
+  if (before === undefined) return true
+  return event.sequence === before.sequence + 1n && event.version >= before.version &&
+    event.creation === before.creation && event.account === before.account
+}
+
+function furthest (versions: readonly bigint[], isFurther: (a: bigint, b: bigint) => boolean): bigint | undefined {
+  return versions.reduce<bigint | undefined>((found, version) => found === undefined || isFurther(version, found) ? version : found, undefined)
+}

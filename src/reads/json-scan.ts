@@ -1,0 +1,165 @@
+import { readU64 } from './integer.js'
+
+/** The bytes [from, to) of one JSON value, blanks around it excluded. */
+export interface Span { readonly from: number, readonly to: number }
+
+const quote = 0x22
+const comma = 0x2c
+const colon = 0x3a
+const backslash = 0x5c
+const bracket = 0x5b
+const brace = 0x7b
+
+// What an opening bracket and the closing one of its kind differ by, in ASCII.
+const toClosing = 2
+
+// No byte stands there, so that whatever is read on from it is broken as well.
+const nowhere = -1
+
+// Tables, since one look-up for a byte is faster than a chain of comparisons.
+const isBlank = tableOf(byte => ' \t\n\r'.includes(String.fromCharCode(byte)))
+const isInWord = tableOf(byte => '+-.0123456789Eaeflnrstu'.includes(String.fromCharCode(byte)))
+const isInString = tableOf(byte => byte >= 0x20 && byte !== quote && byte !== backslash)
+
+function tableOf (holds: (byte: number) => boolean): Uint8Array {
+  return Uint8Array.from({ length: 256 }, (_, byte) => Number(holds(byte)))
+}
+
+/** The one value that a whole body is; undefined when it is broken or more follows. */
+export function wholeOf (bytes: Buffer): Span | undefined {
+  const from = pastBlanks(bytes, 0)
+  const to = valueEnd(bytes, from)
+  return to !== nowhere && pastBlanks(bytes, to) === bytes.length ? { from, to } : undefined
+}
+
+/** The members of an object, or of a whole body that is one, by name; undefined when it is none, is broken or repeats a name. */
+export function membersIn (bytes: Buffer, object: Span = all(bytes)): Map<string, Span> | undefined {
+  const members = new Map<string, Span>()
+  const isWhole = walk(bytes, object, brace, (text, from) => {
+    const name = textIn(text, { from, to: stringEnd(text, from) })
+    if (name === undefined || members.has(name)) return nowhere
+    const value = pastBlanks(text, pastName(text, from))
+    const to = valueEnd(text, value)
+    members.set(name, { from: value, to })
+    return to
+  })
+  return isWhole ? members : undefined
+}
+
+/** The items of an array, or of a whole body that is one; undefined when it is none or is broken. */
+export function itemsIn (bytes: Buffer, array: Span = all(bytes)): Span[] | undefined {
+  const items: Span[] = []
+  const isWhole = walk(bytes, array, bracket, (text, from) => {
+    const to = valueEnd(text, from)
+    items.push({ from, to })
+    return to
+  })
+  return isWhole ? items : undefined
+}
+
+/** How many items an array has; undefined when it is none or is broken. */
+export function countItems (bytes: Buffer, array: Span = all(bytes)): number | undefined {
+  // Not by `itemsIn`: spans for eight megabytes of the smallest items take half a second and far more memory than the body.
+  let count = 0
+  const isWhole = walk(bytes, array, bracket, (text, from) => {
+    count++
+    return valueEnd(text, from)
+  })
+  return isWhole ? count : undefined
+}
+
+/** What a JSON string says; undefined for any other value. */
+export function textIn (bytes: Buffer, string: Span | undefined): string | undefined {
+  if (string === undefined || bytes[string.from] !== quote) return undefined
+  try {
+    return JSON.parse(bytes.toString('utf8', string.from, string.to)) as string
+  } catch {
+    return undefined
+  }
+}
+
+/** The u64 that a JSON string spells in digits alone, as nodes print them. */
+export function u64In (bytes: Buffer, string: Span | undefined): bigint | undefined {
+  const text = textIn(bytes, string)
+  return text === undefined || text.startsWith('+') ? undefined : readU64(text)
+}
+
+function all (bytes: Buffer): Span {
+  return { from: 0, to: bytes.length }
+}
+
+/** Visits what stands between the commas, and is told where that ends; false when anything is broken. */
+function walk (bytes: Buffer, { from, to }: Span, opening: number, visit: (text: Buffer, from: number) => number): boolean {
+  const text = bytes.subarray(0, to)
+  let at = pastBlanks(text, from)
+  if (text[at] !== opening) return false
+  at = pastBlanks(text, at + 1)
+  if (text[at] !== opening + toClosing) at = pastBlanks(text, visit(text, at))
+  while (text[at] === comma) at = pastBlanks(text, visit(text, pastBlanks(text, at + 1)))
+  return text[at] === opening + toClosing && pastBlanks(text, at + 1) === text.length
+}
+
+function valueEnd (text: Buffer, from: number): number {
+  return isOpening(text[from]) ? nestEnd(text, from) : scalarEnd(text, from)
+}
+
+// A loop with a stack of its own, since a deep body must not use up the thread's.
+function nestEnd (text: Buffer, from: number): number {
+  let closings = Buffer.alloc(64)
+  let depth = 0
+  let isValueNext = true
+  let at = from
+  for (;;) {
+    at = pastBlanks(text, at)
+    const byte = text[at]
+    if (isValueNext && isOpening(byte)) {
+      if (depth === closings.length) closings = Buffer.concat([closings], closings.length * 2)
+      closings[depth++] = byte + toClosing
+      at = pastBlanks(text, at + 1)
+      isValueNext = text[at] !== byte + toClosing
+      if (isValueNext && byte === brace) at = pastName(text, at)
+    } else if (isValueNext) {
+      at = scalarEnd(text, at)
+      isValueNext = false
+    } else if (byte === comma) {
+      at++
+      isValueNext = true
+      if (closings[depth - 1] === brace + toClosing) at = pastName(text, pastBlanks(text, at))
+    } else if (byte === closings[depth - 1]) {
+      at++
+      if (--depth === 0) return at
+    } else return nowhere
+  }
+}
+
+function isOpening (byte: number | undefined): byte is number {
+  return byte === brace || byte === bracket
+}
+
+function pastName (text: Buffer, from: number): number {
+  const at = pastBlanks(text, stringEnd(text, from))
+  return text[at] === colon ? at + 1 : nowhere
+}
+
+function scalarEnd (text: Buffer, from: number): number {
+  if (text[from] === quote) return stringEnd(text, from)
+  let at = from
+  while (isInWord[text[at] ?? 0] === 1) at++
+  return at === from ? nowhere : at
+}
+
+function stringEnd (text: Buffer, from: number): number {
+  if (text[from] !== quote) return nowhere
+  let at = from + 1
+  for (;;) {
+    while (isInString[text[at] ?? 0] === 1) at++
+    if (text[at] !== backslash) return text[at] === quote ? at + 1 : nowhere
+    at += 2
+  }
+}
+
+function pastBlanks (text: Buffer, from: number): number {
+  let at = from
+  while (isBlank[text[at] ?? 0] === 1) at++
+  return at
+}

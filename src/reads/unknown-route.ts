@@ -1,0 +1,60 @@
+import { invalidInput, Refusal } from './refusal.js'
+
+/** What of the routes that varve does not know is passed on: reads, nothing, or everything under /v1. */
+export type PassThrough = 'reads' | 'none' | 'all'
+
+// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " < and >,
+// anywhere # and what is not ASCII.
+const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
+
+// Reads that take their question in a body.
+const postedReads = [/^\/v1\/view$/, /^\/v1\/tables\/[^/]+\/raw_item$/]
+
+/** A raw request target by its path and query, an absolute form without its scheme and host. */
+export function localTarget (target: string): string {
+  return target.replace(/^https?:\/\/[^/?#]*/i, '')
+}
+
+/** Refuses a target with a character that no node reads. */
+export function requireLegal (target: string): void {
+  if (!legalTarget.test(target)) throw invalidInput('the request target holds a character that must be percent-encoded')
+}
+
+/** The target that a request to a route which varve does not know is passed on with, just as it came; or a refusal. */
+export function passedTarget (target: string, method: string, policy: PassThrough): string {
+  const local = localTarget(target)
+  const [path = ''] = local.split('?', 1)
+  if (path !== '/v1' && !path.startsWith('/v1/')) throw notServed()
+  requireLegal(local)
+  const segments = path.split('/').map(decoded)
+  // A gateway that resolves them would be led out of /v1, whatever varve took them for.
+  if (segments.some(text => text.split(/[/\\]/).some(part => part === '.' || part === '..'))) throw invalidInput('the path holds a dot segment')
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowed('GET, HEAD, POST')
+  if (policy === 'none') throw notServed()
+  if (policy === 'reads' && !isRead(path, segments, method)) throw notServed()
+  return local
+}
+
+/** A method that a route does not have. */
+export function methodNotAllowed (allowed: string): Refusal {
+  return new Refusal(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
+}
+
+function notServed (): Refusal {
+  return new Refusal(404, 'web_framework_error', 'not found')
+}
+
+function isRead (path: string, segments: readonly string[], method: string): boolean {
+  // It makes a test node fail on purpose.
+  if (segments.includes('set_failpoint')) return false
+  return method !== 'POST' || postedReads.some(route => route.test(path))
+}
+
+// As often as any node decodes (facts, section 4).
+function decoded (segment: string): string {
+  try {
+    return decodeURIComponent(decodeURIComponent(segment))
+  } catch {
+    throw invalidInput('failed to parse the path')
+  }
+}

@@ -1,0 +1,89 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type IncomingHttpHeaders } from 'node:http'
+import { fastifyHttpProxy } from '@fastify/http-proxy'
+import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
+import { type Answer } from '../reads/answer.js'
+import { refusalOf } from './refusal-of.js'
+import { type PublicParts, refuseWith, replyWith } from './reply.js'
+
+/** A request on its way through, kept beside the plugin, which would parse and print its target anew. */
+interface Passing {
+  readonly target: string
+  readonly signal: AbortSignal
+}
+
+// What an answer may depend on, and who asks: an allow-list, since credentials, cookies and hop-by-hop names stay here (law 9).
+const keyedNames = ['accept', 'accept-encoding', 'content-type']
+const aboutNames = /^(?:user-agent|traceparent|tracestate|x-[a-z0-9]+-client|x-[a-z0-9]+-[a-z-]*sdk-[a-z-]+)$/
+
+/** What the plugin takes for the body of a response. */
+interface Handed {
+  readonly answer: Answer
+  destroy (): void
+}
+
+// The plugin wants to know where it leads; the node that is asked knows that better.
+const upstream = 'http://node'
+const everywhere = '/v1'
+
+/** Passes every request on that `choose` leaves to it, with the plugin kept from asking twice, from connections of its own and from its ideas of headers. */
+export function passThrough (app: FastifyInstance, context: PublicParts, choose: (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>): void {
+  const underWay = new AsyncLocalStorage<Passing>()
+  const targets = new WeakMap<FastifyRequest, string>()
+  const ask = async (question: Omit<PassedQuestion, 'target'>): Promise<Answer> => {
+    const { target, signal } = underWay.getStore() as Passing
+    return await passOn(context.parts, { ...question, target }, signal)
+  }
+  app.register(fastifyHttpProxy, {
+    upstream,
+    routes: ['*'],
+    proxyPayloads: false,
+    disableRequestLogging: true,
+    preRewrite: () => everywhere,
+    undici: { request: requestThrough(ask) },
+    preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
+      const target = await choose(request, reply)
+      if (target !== undefined) targets.set(request, target)
+    },
+    handler: (request, reply, dest, options) => {
+      const gone = new AbortController()
+      reply.raw.once('close', () => { gone.abort() })
+      underWay.run({ target: targets.get(request) ?? '', signal: gone.signal }, () => reply.from(dest, { ...options, ...bodyOf(request) }))
+      return reply
+    },
+    replyOptions: {
+      // A read that fails is the client's to repeat: the plugin would ask a node that is busy ten times more.
+      retryDelay: () => null,
+      rewriteRequestHeaders: (_request, headers) => headers,
+      rewriteHeaders: () => ({}),
+      onResponse: (request, reply, response) => {
+        const { answer } = response.stream as unknown as Handed
+        replyWith(context, request as FastifyRequest, reply as FastifyReply, 'other', 'forwarded', context.stamper.pass(answer))
+      },
+      onError: (reply, { error }) => { refuseWith(context, reply.request as FastifyRequest, reply as FastifyReply, refusalOf(error.cause)) }
+    }
+  })
+}
+
+/** What the plugin takes for a connection pool: it leads to the node that is asked for everything else too. */
+function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>) => Promise<Answer>): never {
+  const request = (options: { method: string, headers: IncomingHttpHeaders, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
+    ask({ method: options.method, headers: picked(options.headers, name => keyedNames.includes(name)), about: picked(options.headers, name => aboutNames.test(name)), body: options.body }).then(
+      answer => { done(null, { statusCode: answer.status, headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },
+      error => { done(error) }
+    )
+  }
+  // The plugin calls nothing of a pool but this, in this one way.
+  return request as never
+}
+
+function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).flatMap(([name, value]) => typeof value === 'string' && isWanted(name) ? [[name, value]] : []))
+}
+
+// Given as bytes with a type, or the plugin would print them as the JSON of a Buffer.
+function bodyOf ({ method, body, headers }: FastifyRequest): { body?: Buffer | null, contentType?: string } {
+  if (method !== 'POST') return {}
+  return Buffer.isBuffer(body) ? { body, contentType: headers['content-type'] ?? 'application/octet-stream' } : { body: null }
+}

@@ -1,0 +1,26 @@
+import { type FastifyRequest } from 'fastify'
+import { Refusal } from '../reads/refusal.js'
+
+/** One Host and no more (RFC 9112, section 3.2); Node would refuse its absence too, but not in the node's shape. */
+export function requireHost ({ raw }: FastifyRequest): void {
+  let hosts = 0
+  for (let at = 0; at < raw.rawHeaders.length; at += 2) {
+    if (raw.rawHeaders[at]?.length === 4 && raw.rawHeaders[at]?.toLowerCase() === 'host') hosts++
+  }
+  if (hosts === 1 || (hosts === 0 && raw.httpVersion === '1.0')) return
+  throw new Refusal(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
+}
+
+/** Node itself says 100; any other expectation would be broken. */
+export function requireKnownExpectation ({ headers }: FastifyRequest): void {
+  if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
+    throw new Refusal(417, 'web_framework_error', 'the only expectation that is known is 100-continue')
+  }
+}
+
+/** A body that must be unpacked before it can be keyed could be unpacked to anything: refused on purpose. */
+export function requirePlainBody ({ headers }: FastifyRequest): void {
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new Refusal(415, 'web_framework_error', 'a compressed request body is not supported')
+  }
+}
