@@ -42,16 +42,35 @@ Without a FILE: the environment and the defaults.
   varve check config/varve.yaml
 `
 
+const explainText = `varve explain: what varve would do with a request, without asking a node
+
+  varve explain METHOD PATH [flags]
+
+  --data JSON            the body of a POST
+  --accept TYPE          the client's Accept
+  --config FILE          settings; passThrough, pages, latest and limits bear on the answer
+
+PATH may be a whole URL. It prints the endpoint, the canonical request upstream, the key, the class (immutable, page,
+moving, pass-through, refused) and why. The exit code is 0 whatever comes of it.
+
+  varve explain GET '/v1/accounts/1/modules?ledger_version=%2B007'
+  varve explain POST /v1/tables/0x5eed/item?ledger_version=7 --data '{"key_type":"u64","value_type":"u64","key":"07"}'
+`
+
 const varveText = `varve: the caching read proxy for ledger nodes
 
   varve [serve]          the proxy
   varve sandbox          the embedded node alone
   varve check [FILE]     validates a configuration
+  varve explain METHOD PATH   what varve would do with a request
 
   varve COMMAND --help   the flags of one
 `
 
+/** What has a help of its own. */
+export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain'
+
 /** The help of a command. */
-export function helpOf (command: 'varve' | 'serve' | 'sandbox' | 'check'): string {
-  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText }[command]
+export function helpOf (command: Helpful): string {
+  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText }[command]
 }

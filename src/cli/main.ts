@@ -2,7 +2,8 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { type Flags } from '../config/load.js'
 import { ConfigError } from '../config/mistakes.js'
 import { check } from './check.js'
-import { helpOf } from './help.js'
+import { explain } from './explain.js'
+import { type Helpful, helpOf } from './help.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { runSandbox } from './sandbox.js'
 import { serve } from './serve.js'
@@ -12,6 +13,7 @@ const help = { help: { type: 'boolean', short: 'h' } } as const
 const serveFlags = {
   config: text, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
 } as const
+const explainFlags = { data: text, accept: text, config: text } as const
 const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text, 'chain-id': text, family: text } as const
 
 /** Turns a command line into one command and its exit code. */
@@ -23,7 +25,7 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   try {
     return await run(command, args, io)
   } catch (error) {
-    return explain(error, command, io)
+    return tell(error, command, io)
   }
 }
 
@@ -43,33 +45,46 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       const values = parse(args.filter(arg => arg.startsWith('-')), {})
       return values['help'] === true ? showHelp('check', io) : check(file, io)
     }
+    case 'explain': return runExplain(args, io)
     case 'help': return showHelp('varve', io)
     default: throw new UsageError(`unknown command ${command}`)
   }
 }
 
+function runExplain (args: readonly string[], io: Io): ExitCode {
+  const { values, positionals: [method, target, ...others] } = parseAll(args, explainFlags, true)
+  if (values['help'] === true) return showHelp('explain', io)
+  if (method === undefined || target === undefined || others.length > 0) throw new UsageError('explain takes a METHOD and a PATH')
+  const { data, accept, config } = values as Record<string, string | undefined>
+  return explain({ method: method.toUpperCase(), target, data, accept, config }, io)
+}
+
 function parse (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): Record<string, unknown> {
+  return parseAll(args, options, false).values
+}
+
+function parseAll (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>, allowPositionals: boolean): { values: Record<string, unknown>, positionals: string[] } {
   try {
-    return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals: false }).values
+    return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals })
   } catch (error) {
     // The library's sentence names the flag; what it says after the first full stop is advice for another situation.
     throw new UsageError((error as Error).message.split(/\.\s/, 1).join(''))
   }
 }
 
-function showHelp (command: 'varve' | 'serve' | 'sandbox' | 'check', io: Io): ExitCode {
+function showHelp (command: Helpful, io: Io): ExitCode {
   io.out(helpOf(command))
   return exitCodes.ok
 }
 
-function explain (error: unknown, command: string, io: Io): ExitCode {
+function tell (error: unknown, command: string, io: Io): ExitCode {
   if (error instanceof ConfigError) {
     io.err(`varve: the configuration has ${error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`}:\n`)
     for (const { path, message } of error.mistakes) io.err(`  ${path}: ${message}\n`)
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check'].includes(command) ? `${command} ` : ''}--help\n`)
+    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain'].includes(command) ? `${command} ` : ''}--help\n`)
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

@@ -3,7 +3,7 @@ import { type Hit } from './outcomes.js'
 import { type Parts, type ProxySettings } from './parts.js'
 
 /** For how long an answer of the moment may be given again. */
-export function heldMs ({ stateMs, infoMs, gasMs }: ProxySettings, { endpoint }: Read): number {
+export function heldMs ({ stateMs, infoMs, gasMs }: Pick<ProxySettings, 'stateMs' | 'infoMs' | 'gasMs'>, { endpoint }: Read): number {
   switch (endpoint.keyedBy) {
     case 'version': return stateMs
     case 'moment': return endpoint.name === 'info' ? infoMs : gasMs

@@ -66,7 +66,7 @@ export function targetOf (read: Read): string {
 }
 
 /** The keys of a read within one chain and one generation of it (law 7). */
-export function keysOf (read: Read, chain: { readonly id: number, readonly generation: number }): ReadKeys {
+export function keysOf (read: Read, chain: { readonly id: number | string, readonly generation: number | string }): ReadKeys {
   const space = `${chain.id}.${chain.generation} ${read.accept}`
   const name = `${space} ${targetOf(read)}`
   const { body } = read
@@ -77,7 +77,7 @@ export function keysOf (read: Read, chain: { readonly id: number, readonly gener
 }
 
 /** The key of a block: one for every version inside it. */
-export function blockKeyOf (blocks: string, height: bigint): string {
+export function blockKeyOf (blocks: string, height: bigint | string): string {
   return `${blocks} ${height}`
 }
 
