@@ -9,6 +9,7 @@ const optionalFile = z.string().refine(isReadable, 'expected a file that can be 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
 const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081')
 const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text), 'expected a URL such as redis://127.0.0.1:6379')
+const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example')
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
@@ -93,7 +94,7 @@ export const configSchema = z.strictObject({
     keys: z.array(z.strictObject({ name, key: z.string().min(1), requestsPerSecond: positive.nullable().default(null) })).default([])
   }).prefault({}),
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
-  cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(z.string().min(1))], 'expected "*" or a list of origins').default('*') }).prefault({}),
+  cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*') }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
 })
 
@@ -116,6 +117,11 @@ function isNodeUrl (text: string): boolean {
   const url = new URL(text)
   // Client libraries are given the /v1; varve adds it, and /v1/v1 would be asked of the node.
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '' && !/\/v1\/?$/.test(url.pathname)
+}
+
+// Compared to the letter with what a browser sends: no path, no port that goes without saying, lower case.
+function isOrigin (text: string): boolean {
+  return text === 'null' || (URL.canParse(text) && new URL(text).origin === text)
 }
 
 function isReadable (file: string): boolean {

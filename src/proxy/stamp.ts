@@ -110,8 +110,9 @@ export class Stamper {
     const codings = codingsFor(acceptEncoding)
     const form = this.#compressor.formOf(entry, codings)
     // A client may hold the form that was there when it asked before.
-    const tags = [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
-    const held = entry.status === 200 ? matching(ifNoneMatch, tags) : undefined
+    const held = ifNoneMatch === undefined || entry.status !== 200
+      ? undefined
+      : matching(ifNoneMatch, [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))])
     if (held !== undefined) return { status: 304, lines: [...lines, 'etag', held, ...entry.ownLines], body: undefined }
     return { status: entry.status, lines: [...lines, ...form.lines], body: form.body }
   }
@@ -121,7 +122,7 @@ export class Stamper {
     lines.push('cache-control', 'no-store', ...own)
     const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
     if (etag !== undefined) lines.push('etag', etag)
-    if (etag !== undefined && matching(ifNoneMatch, [etag]) !== undefined) return { status: 304, lines, body: undefined }
+    if (etag !== undefined && ifNoneMatch !== undefined && matching(ifNoneMatch, [etag]) !== undefined) return { status: 304, lines, body: undefined }
     for (const name of handedOn) {
       const value = headerOf(answer, name)
       if (value !== undefined) lines.push(name, value)
@@ -147,8 +148,7 @@ function isForEver (read: Read): boolean {
 }
 
 /** The tag that a client holds, by weak comparison (RFC 9110, section 13.1.2); it takes precedence over dates, which varve sends none of. */
-function matching (ifNoneMatch: string | undefined, tags: readonly string[]): string | undefined {
-  if (ifNoneMatch === undefined) return undefined
+function matching (ifNoneMatch: string, tags: readonly string[]): string | undefined {
   if (ifNoneMatch.trim() === '*') return tags[0]
   const held = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
   return tags.find(tag => held.has(tag))

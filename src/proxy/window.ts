@@ -23,9 +23,11 @@ export function distanceBelow (position: Position | undefined, read: Read, kept?
 /** Law 11: what every node has pruned is gone, and asking them would only tell so again. */
 export function refuseWhatIsGone (parts: Parts, read: Read): void {
   const { position } = parts.tracker
-  if (!parts.settings.answerLocally || read.speaksOf === undefined || position === undefined || !parts.nodes.lacks(read.speaksOf)) return
-  parts.tally.pruned(read.endpoint.name, 'local', distanceBelow(position, read))
-  throw parts.pruning.refusal(read.speaksOf, position.oldest.version)
+  const distance = distanceBelow(position, read)
+  // Both must say so: the position shown, which is of the right chain, and the nodes as they last were.
+  if (!parts.settings.answerLocally || read.speaksOf === undefined || distance === undefined || !parts.nodes.lacks(read.speaksOf)) return
+  parts.tally.pruned(read.endpoint.name, 'local', distance)
+  throw parts.pruning.refusal(read.speaksOf, read.speaksOf + distance)
 }
 
 /** Counts a read of what the nodes have pruned, by who answered it. */

@@ -248,6 +248,12 @@ __proto__: 1
   })
 })
 
+t.test('an origin is written as browsers send it, since the two are compared to the letter', async t => {
+  expectMistakes(t, () => load(t, 'cors: { origins: [app.example, "https://app.example/", "https://App.example", "https://app.example:443", "https://app.example", "http://localhost:3000", "null"] }'), Object.fromEntries(
+    ['app.example', 'https://app.example/', 'https://App.example', 'https://app.example:443'].map((given, at) => [`cors.origins.${at}`, `expected an origin as browsers send it, such as https://app.example, got "${given}"`])
+  ))
+})
+
 t.test('a mistake in a flag or a variable names it', async t => {
   expectMistakes(t, () => loadConfig({ VARVE_LISTEN: ':80', VARVE_WORKERS: '0', VARVE_REDIS: 'localhost' }, { admin: '[::1]', 'log-level': 'INFO', upstream: ['h:80'] }), {
     'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got ":80"',

@@ -8,12 +8,12 @@ import t from 'tap'
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 
-t.test('on a fresh clone the README\'s first command starts varve, its curls show a miss, a hit and a hit with the position moved on, and Ctrl-C ends it', async t => {
+t.test('on a fresh clone the README\'s first command starts varve, its curls show a miss, a hit, a hit with the position moved on, and one read of a block for two versions, and Ctrl-C ends it', async t => {
   const clone = join(t.testdir(), 'clone')
   await run('git', ['clone', '--quiet', root, clone])
   const readme = readFileSync(join(clone, 'README.md'), 'utf8')
-  const curls = [...readme.matchAll(/^(curl -si? .*)$/gm)].map(match => match[1] ?? '').slice(0, 3)
-  t.equal(curls.length, 3)
+  const curls = [...readme.matchAll(/^(curl -si? .*)$/gm)].map(match => match[1] ?? '').slice(0, 5)
+  t.equal(curls.length, 5)
   t.match(readme, /^npm start$/m)
   const child = spawn('npm', ['start', '--', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], { cwd: clone, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
   t.teardown(() => { if (child.exitCode === null && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL') })
@@ -34,6 +34,8 @@ t.test('on a fresh clone the README\'s first command starts varve, its curls sho
   t.match(answers[0], /cache-status: varve; fwd=uri-miss; fwd-status=200; stored/)
   t.match(answers[1], /cache-status: varve; hit; detail=memory/)
   t.match(answers[2], /cache-status: varve; hit; detail=memory/)
+  t.match(answers[3], /cache-status: varve; fwd=uri-miss; fwd-status=200; stored/)
+  t.match(answers[4], /cache-status: varve; hit; detail=memory/, 'another version of the same block')
   const heights = answers.map(answer => Number(/X-NODE-BLOCK-HEIGHT: (\d+)/.exec(answer)?.[1]))
   t.ok((heights[2] ?? 0) > (heights[0] ?? 0), heights.join(', '))
   if (child.pid !== undefined) process.kill(-child.pid, 'SIGINT')
