@@ -63,7 +63,9 @@ function parse (args: readonly string[], options: NonNullable<ParseArgsConfig['o
   return parseAll(args, options, false).values
 }
 
-function parseAll (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>, allowPositionals: boolean): { values: Record<string, unknown>, positionals: string[] } {
+function parseAll (
+  args: readonly string[], options: NonNullable<ParseArgsConfig['options']>, allowPositionals: boolean
+): { values: Record<string, unknown>, positionals: string[] } {
   try {
     return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals })
   } catch (error) {

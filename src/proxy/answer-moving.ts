@@ -18,7 +18,13 @@ export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, ch
 async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const fetched = await fetchLatest(parts, read, keys, chain)
   // The version that it was read at is the one stamped on that very answer.
-  return { name: 'forwarded', fetched, position: fetched.answer.stamped?.position ?? parts.tracker.position }
+  return { name: 'forwarded', fetched, position: fetched.answer.stamped?.position ?? await shownPosition(parts) }
+}
+
+/** The position to show with an answer that bears none, such as node info; a process that knows none yet asks for it. */
+async function shownPosition (parts: Parts): Promise<Outcome['position']> {
+  if (parts.tracker.position === undefined) await parts.nodes.poll()
+  return parts.tracker.position
 }
 
 function isFailure (outcome: Outcome): boolean {

@@ -29,7 +29,8 @@ export async function askTruly (parts: Parts, read: Read): Promise<Judged> {
 export async function askCurrently (parts: Parts, read: Read, chain: Chain): Promise<Judged> {
   const shown = parts.tracker.position?.head.version
   // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
-  const isLate = ({ answer, verdict }: Judged): boolean => (read.page === undefined || verdict.lifetime === undefined) && !isReset(parts, chain) && isBehind(answer, shown)
+  const isLate = ({ answer, verdict }: Judged): boolean =>
+    (read.page === undefined || verdict.lifetime === undefined) && !isReset(parts, chain) && isBehind(answer, shown)
   const judged = await askTruly(parts, read)
   if (!isLate(judged)) return judged
   const again = await askTruly(parts, read).catch(() => undefined)

@@ -5,6 +5,7 @@ import { type Answer, contentTypeOf, headerOf, type Rest } from '../reads/answer
 import { codingsFor } from '../reads/coding.js'
 import { dependsOnRelease, type Read } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
+import { heldTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
 import { familiesOf, ownLines } from './own-lines.js'
 import { type Parts } from './parts.js'
@@ -32,7 +33,9 @@ export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
 const handedOn = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
 
 // The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the node's own address.
-const passedOn = [...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'vary', 'allow', 'traceparent']
+const passedOn = [
+  ...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'vary', 'allow', 'traceparent'
+]
 
 const vary = 'Accept, Accept-Encoding'
 
@@ -110,9 +113,8 @@ export class Stamper {
     const codings = codingsFor(acceptEncoding)
     const form = this.#compressor.formOf(entry, codings)
     // A client may hold the form that was there when it asked before.
-    const held = ifNoneMatch === undefined || entry.status !== 200
-      ? undefined
-      : matching(ifNoneMatch, [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))])
+    const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
+    const held = entry.status === 200 ? heldTag(ifNoneMatch, tags) : undefined
     if (held !== undefined) return { status: 304, lines: [...lines, 'etag', held, ...entry.ownLines], body: undefined }
     return { status: entry.status, lines: [...lines, ...form.lines], body: form.body }
   }
@@ -122,7 +124,7 @@ export class Stamper {
     lines.push('cache-control', 'no-store', ...own)
     const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
     if (etag !== undefined) lines.push('etag', etag)
-    if (etag !== undefined && ifNoneMatch !== undefined && matching(ifNoneMatch, [etag]) !== undefined) return { status: 304, lines, body: undefined }
+    if (etag !== undefined && heldTag(ifNoneMatch, () => [etag]) !== undefined) return { status: 304, lines, body: undefined }
     for (const name of handedOn) {
       const value = headerOf(answer, name)
       if (value !== undefined) lines.push(name, value)
@@ -145,11 +147,4 @@ export class Stamper {
 // What a release renders may be rendered otherwise by the next, and the path of a stream can come to mean another one.
 function isForEver (read: Read): boolean {
   return read.page === undefined && !dependsOnRelease(read)
-}
-
-/** The tag that a client holds, by weak comparison (RFC 9110, section 13.1.2); it takes precedence over dates, which varve sends none of. */
-function matching (ifNoneMatch: string, tags: readonly string[]): string | undefined {
-  if (ifNoneMatch.trim() === '*') return tags[0]
-  const held = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
-  return tags.find(tag => held.has(tag))
 }

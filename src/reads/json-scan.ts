@@ -25,13 +25,6 @@ function tableOf (holds: (byte: number) => boolean): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => Number(holds(byte)))
 }
 
-/** The one value that a whole body is; undefined when it is broken or more follows. */
-export function wholeOf (bytes: Buffer): Span | undefined {
-  const from = pastBlanks(bytes, 0)
-  const to = valueEnd(bytes, from)
-  return to !== nowhere && pastBlanks(bytes, to) === bytes.length ? { from, to } : undefined
-}
-
 /** The members of an object, or of a whole body that is one, by name; undefined when it is none, is broken or repeats a name. */
 export function membersIn (bytes: Buffer, object: Span = all(bytes)): Map<string, Span> | undefined {
   const members = new Map<string, Span>()

@@ -13,9 +13,12 @@ interface Passing {
   readonly signal: AbortSignal
 }
 
+/** Answers a request, or says with which target it is to be passed on. */
+export type Choose = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
+
 // What an answer may depend on, and who asks: an allow-list, since credentials, cookies and hop-by-hop names stay here (law 9).
 const keyedNames = ['accept', 'accept-encoding', 'content-type']
-const aboutNames = /^(?:user-agent|traceparent|tracestate|x-[a-z0-9]+-client|x-[a-z0-9]+-[a-z-]*sdk-[a-z-]+)$/
+const aboutNames = /^(?:user-agent|traceparent|tracestate|x-[a-z0-9-]{1,64}-(?:client|origin-method))$/
 
 /** What the plugin takes for the body of a response. */
 interface Handed {
@@ -27,8 +30,11 @@ interface Handed {
 const upstream = 'http://node'
 const everywhere = '/v1'
 
-/** Passes every request on that `choose` leaves to it, with the plugin kept from asking twice, from connections of its own and from its ideas of headers. */
-export function passThrough (app: FastifyInstance, context: PublicParts, choose: (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>): void {
+/**
+ * Passes every request on that `choose` leaves to it, with the plugin kept from asking twice, from connections of its own
+ * and from its ideas of headers.
+ */
+export function passThrough (app: FastifyInstance, context: PublicParts, choose: Choose): void {
   const underWay = new AsyncLocalStorage<Passing>()
   const targets = new WeakMap<FastifyRequest, string>()
   const ask = async (question: Omit<PassedQuestion, 'target'>): Promise<Answer> => {
@@ -69,7 +75,9 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
 /** What the plugin takes for a connection pool: it leads to the node that is asked for everything else too. */
 function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>) => Promise<Answer>): never {
   const request = (options: { method: string, headers: IncomingHttpHeaders, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
-    ask({ method: options.method, headers: picked(options.headers, name => keyedNames.includes(name)), about: picked(options.headers, name => aboutNames.test(name)), body: options.body }).then(
+    const headers = picked(options.headers, name => keyedNames.includes(name))
+    const about = picked(options.headers, name => aboutNames.test(name))
+    ask({ method: options.method, headers, about, body: options.body }).then(
       answer => { done(null, { statusCode: answer.status, headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },
       error => { done(error) }
     )

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { readBlockHead } from '../../src/reads/block-head.js'
 import { readEventPage } from '../../src/reads/event-page.js'
-import { countItems, itemsIn, membersIn, type Span, textIn, u64In, wholeOf } from '../../src/reads/json-scan.js'
+import { countItems, itemsIn, membersIn, type Span, textIn, u64In } from '../../src/reads/json-scan.js'
 import { check, seeded } from '../support/properties.js'
 
 /** JSON before it is printed; a scalar is its own text. */
@@ -67,6 +67,12 @@ function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
   return isSame && items === undefined && members !== undefined &&
     isDeepStrictEqual([...members.keys()], tree.members.map(([name]) => name)) &&
     tree.members.every(([name, value]) => agrees(bytes, members.get(name), value))
+}
+
+/** The one value that a text is, found as the only item of an array. */
+function wholeOf (bytes: Buffer): Span | undefined {
+  const [whole, ...more] = itemsIn(Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')])) ?? []
+  return whole === undefined || more.length > 0 ? undefined : { from: whole.from - 1, to: whole.to - 1 }
 }
 
 t.test(`each span holds what a parser finds there, in the body's own order, at every level (${seeded})`, async () => {
