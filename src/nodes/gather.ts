@@ -7,6 +7,8 @@ export async function gather (source: Readable, headers: Headers, maxBytes: numb
   const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   const gathered: Buffer[] = []
   let size = 0
+  // Who lets go of what has come whole, but was never read, would end the process: nobody else listens for that error.
+  source.on('error', () => {})
   const rest = { [Symbol.asyncIterator]: () => chunks, destroy: () => { source.destroy() } }
   // One that says how large it is need not be held at all.
   if (Number(headers['content-length']) > maxBytes) return { body: Buffer.alloc(0), rest }

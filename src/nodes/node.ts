@@ -1,37 +1,16 @@
-import { readFileSync } from 'node:fs'
-import { type Dispatcher, Pool } from 'undici'
 import { type Headers, type Position, readPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
+import { Connections, type Reach } from './connections.js'
 import { gather } from './gather.js'
-import { isDeadConnection, NodeFailure } from './node-failure.js'
+import { NodeFailure } from './node-failure.js'
+import { type Question } from './question.js'
 
-/** How one full node is reached. */
-export interface NodeOptions {
+/** One full node of the configuration. */
+export interface NodeOptions extends Reach {
   readonly name: string
-  /** May carry a path prefix before /v1. */
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly timeoutMs: number
-  readonly maxConcurrent: number
-  readonly caFile: string | null
   /** A longer body is not gathered: its rest is handed over as it comes. */
   readonly maxGatheredBytes: number
   readonly now: () => number
-}
-
-/** What is asked: rebuilt from the canonical read, so that nothing unkeyed reaches a node (law 1). */
-export interface Question {
-  readonly endpoint: string
-  readonly method: string
-  /** From /v1 on. */
-  readonly target: string
-  /** What the answer depends on, by lower-case name; nothing configured replaces it. */
-  readonly headers: Readonly<Record<string, string>>
-  /** Who asks and under which trace, for the node's own log. */
-  readonly about?: Readonly<Record<string, string>>
-  readonly body?: string | Buffer | undefined
-  /** Whether asking twice asks for nothing more, so that a dead connection may be answered by another (RFC 9110, section 9.2.2). */
-  readonly isIdempotent: boolean
 }
 
 /** Told of everything that was asked of a node and how it ended. */
@@ -42,36 +21,22 @@ export interface NodeTally {
 // With the limit of connections, how many reads may be under way or waiting for one.
 const waitingPerConnection = 8
 
-/** One full node: a pool of connections, its own headers, and what it last said of itself. */
+/** One full node: its connections, how much may be under way, and what it last said of itself. */
 export class LedgerNode {
   readonly name: string
   readonly #options: NodeOptions
   readonly #tally: NodeTally
-  readonly #pool: Pool
-  readonly #prefix: string
+  readonly #connections: Connections
   #release: string | undefined
   #position: Position | undefined
   #up = false
   #underWay = 0
-  #closed: Promise<void> | undefined
 
   constructor (options: NodeOptions, tally: NodeTally) {
-    const { origin, pathname } = new URL(options.url)
     this.name = options.name
     this.#options = options
     this.#tally = tally
-    this.#prefix = pathname.replace(/\/+$/, '')
-    this.#pool = new Pool(origin, {
-      connections: options.maxConcurrent,
-      pipelining: 1,
-      headersTimeout: options.timeoutMs,
-      bodyTimeout: options.timeoutMs,
-      connect: {
-        timeout: options.timeoutMs,
-        rejectUnauthorized: true,
-        ...(options.caFile === null ? {} : { ca: readFileSync(options.caFile) })
-      }
-    })
+    this.#connections = new Connections(options)
   }
 
   /** Whether it gave the last thing asked of it an answer as a node does. */
@@ -134,8 +99,7 @@ export class LedgerNode {
 
   /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
-    this.#closed ??= this.#pool.destroy()
-    await this.#closed
+    await this.#connections.close()
   }
 
   async #askOnce (question: Question, maxBytes: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
@@ -151,7 +115,7 @@ export class LedgerNode {
       done()
     }
     try {
-      const response = await this.#send(question, late.signal)
+      const response = await this.#connections.send(question, late.signal)
       const { headers, statusCode: status } = response
       const { body, rest } = await gather(response.body, headers, maxBytes)
       // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
@@ -164,31 +128,6 @@ export class LedgerNode {
     } finally {
       clearTimeout(timer)
     }
-  }
-
-  // A kept connection can die under a request that the node never saw; reads are idempotent, so one fresh try is right
-  // (RFC 9110, section 9.2.2). A connection that never carried an answer gets no such second chance.
-  async #send (question: Question, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    const request: Dispatcher.RequestOptions = {
-      method: question.method as Dispatcher.HttpMethod,
-      path: this.#prefix + question.target,
-      headers: this.#headersFor(question),
-      body: question.body ?? null,
-      idempotent: question.isIdempotent,
-      signal
-    }
-    try {
-      return await this.#pool.request(request)
-    } catch (error) {
-      if (!question.isIdempotent || !isDeadConnection(error)) throw error
-      return await this.#pool.request(request)
-    }
-  }
-
-  // Lower case, since a configured header must replace ours whatever its spelling.
-  #headersFor ({ headers, about }: Question): Record<string, string> {
-    const own = Object.entries(this.#options.headers).map(([name, value]) => [name.toLowerCase(), value])
-    return { 'user-agent': 'varve', ...about, ...Object.fromEntries(own), 'accept-encoding': 'identity', ...headers }
   }
 }
 

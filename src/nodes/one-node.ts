@@ -1,6 +1,7 @@
 import { type Answer } from '../reads/answer.js'
 import { type HeadPoll } from './head-poll.js'
-import { type LedgerNode, type Question } from './node.js'
+import { type LedgerNode } from './node.js'
+import { type Question } from './question.js'
 
 /** The one node that is asked, as the proxy sees it. */
 export class OneNode {

@@ -1,6 +1,6 @@
 import { type Entry } from '../cache/entry.js'
 import { type Chain } from '../ledger/tracker.js'
-import { classOf, isRendered, keysOf, type Read, type ReadKeys } from '../reads/read.js'
+import { classOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
 import { answerMoving } from './answer-moving.js'
 import { isReset } from './ask.js'
@@ -8,7 +8,7 @@ import { fetchHistory } from './fetch.js'
 import { observe } from './observe.js'
 import { type Outcome, type PinnedFetch } from './outcomes.js'
 import { type Parts } from './parts.js'
-import { distanceBelow, lookUp, refuseWhatIsGone, tellPruned } from './window.js'
+import { distanceBelow, isOldRendering, lookUp, refuseWhatIsGone, tellPruned } from './window.js'
 
 // How long a client waits for a fresh rendering before it gets the kept one (law 8).
 const freshRenderingMs = 500
@@ -66,13 +66,6 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
 function isForAll (read: Read, { answer: { status }, entry, text }: PinnedFetch, keys: ReadKeys): boolean {
   if (read.page !== undefined) return entry !== undefined
   return status === 200 || (status < 500 && text === keys.text)
-}
-
-/** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */
-function isOldRendering (parts: Parts, read: Read, kept: Entry): boolean {
-  const running = parts.nodes.release
-  return isRendered(read) && kept.release !== undefined && running !== undefined && kept.release !== running &&
-    distanceBelow(parts.tracker.position, read, kept) === undefined && !parts.renewals.isResting(kept)
 }
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */

@@ -1,6 +1,6 @@
 import { type Chain } from '../ledger/tracker.js'
 import { NodeFailure } from '../nodes/node-failure.js'
-import { type Question } from '../nodes/node.js'
+import { type Question } from '../nodes/question.js'
 import { mediaTypes } from '../reads/accept.js'
 import { type Answer, errorCodeOf } from '../reads/answer.js'
 import { judge, type NotKeptReason, untruth, type Verdict } from '../reads/lifetime.js'
@@ -12,6 +12,11 @@ import { type Parts } from './parts.js'
 export interface Judged {
   readonly answer: Answer
   readonly verdict: Verdict
+}
+
+/** The same of a read of the moment, and whether its node lags: nothing to give again, since none can say how old it is. */
+export interface JudgedNow extends Judged {
+  readonly isLate: boolean
 }
 
 /** A version that was already shown exists (law 11): a node that denies it lags, and behind one address another may have it. */
@@ -26,22 +31,22 @@ export async function askTruly (parts: Parts, read: Read): Promise<Judged> {
 }
 
 /** An answer of the moment that is behind the position already shown when it was asked for is asked for again (law 5). */
-export async function askCurrently (parts: Parts, read: Read, chain: Chain): Promise<Judged> {
+export async function askCurrently (parts: Parts, read: Read, chain: Chain): Promise<JudgedNow> {
   const shown = parts.tracker.position?.head.version
   // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
   const isLate = ({ answer, verdict }: Judged): boolean =>
     (read.page === undefined || verdict.lifetime === undefined) && !isReset(parts, chain) && isBehind(answer, shown)
   const judged = await askTruly(parts, read)
-  if (!isLate(judged)) return judged
+  if (!isLate(judged)) return { ...judged, isLate: false }
   const again = await askTruly(parts, read).catch(() => undefined)
   if (again === undefined) return counted(judged)
   const [further, other] = isFurther(again.answer, judged.answer) ? [again, judged] : [judged, again]
   letGo(other)
-  return isLate(further) ? counted(further) : further
+  return isLate(further) ? counted(further) : { ...further, isLate: false }
 
-  function counted (late: Judged): Judged {
+  function counted (late: Judged): JudgedNow {
     parts.tally.staleLatest()
-    return late
+    return { ...late, isLate: true }
   }
 }
 

@@ -19,7 +19,7 @@ export async function fetchLatest (parts: Parts, read: Read, keys: ReadKeys, cha
   const judged = await askCurrently(parts, read, chain)
   const { answer } = judged
   learnStream(parts, read, chain, answer)
-  keepForAMoment(parts, read, keys, chain, answer, askedAtMs)
+  if (!judged.isLate) keepForAMoment(parts, read, keys, chain, answer, askedAtMs)
   if (read.page !== undefined) return keep(parts, read, keys, chain, judged)
   const version = answer.stamped?.position.head.version
   if (version === undefined || !parts.settings.promoteLatest || read.endpoint.keyedBy !== 'version') {

@@ -40,7 +40,10 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
   const forMs = heldMs(parts.settings, read)
   // What is held already is not made younger by one who only observes.
   if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer, parts.settings) !== undefined || parts.memory.get(key) !== undefined) return
-  const readAt = read.endpoint.keyedBy === 'version' ? answer.stamped?.position : undefined
+  const isState = read.endpoint.keyedBy === 'version'
+  const readAt = isState ? answer.stamped?.position : undefined
+  // A state that says not when it was read is of no known age; and only a state's not-found is an answer.
+  if (isState ? readAt === undefined : answer.status !== 200) return
   parts.memory.set(makeEntry({ ...partsOf(parts, answer), key, expiresAtMs: askedAtMs + forMs, readAt }))
 }
 
@@ -53,7 +56,7 @@ export function learnStream (parts: Parts, read: Read, chain: Chain, answer: Ans
 
 // An empty page is the end of the stream only where no later event was ever seen (law 11).
 function hidesPruning (parts: Parts, read: Read, chain: Chain, { verdict }: Judged): boolean {
-  return read.page !== undefined && verdict.notKept === 'short_page' && parts.streamEnds.reaches(streamOf(read, chain), read.page.start)
+  return read.page !== undefined && verdict.notKept === 'empty_page' && parts.streamEnds.reaches(streamOf(read, chain), read.page.start)
 }
 
 function streamOf ({ path }: Read, { id, generation }: Chain): string {

@@ -45,7 +45,7 @@ export interface Forward {
 /** Answered by a node because varve only observes; counted as what it would have been. */
 export interface Observation {
   readonly name: 'observed'
-  readonly wouldBe: Exclude<OutcomeName, 'refused'>
+  readonly wouldBe: OutcomeName
   readonly fetched: Fetched
   readonly position: Position | undefined
 }

@@ -1,4 +1,4 @@
-import { type Question } from '../nodes/node.js'
+import { type Question } from '../nodes/question.js'
 import { type Answer } from '../reads/answer.js'
 import { unavailable } from '../reads/refusal.js'
 import { type Parts } from './parts.js'

@@ -6,18 +6,19 @@ const restMs = 10_000
 /** Which kept renderings could not be read afresh a moment ago, so that not every hit on them asks a node in vain. */
 export class Renewals {
   readonly #now: () => number
-  readonly #failedAt = new WeakMap<Entry, number>()
+  // By the body, which an entry keeps whatever coded forms are made of it.
+  readonly #failedAt = new WeakMap<Buffer, number>()
 
   constructor (now: () => number) {
     this.#now = now
   }
 
-  failed (entry: Entry): void {
-    this.#failedAt.set(entry, this.#now())
+  failed ({ body }: Entry): void {
+    this.#failedAt.set(body, this.#now())
   }
 
-  isResting (entry: Entry): boolean {
-    const failedAt = this.#failedAt.get(entry)
+  isResting ({ body }: Entry): boolean {
+    const failedAt = this.#failedAt.get(body)
     return failedAt !== undefined && this.#now() - failedAt < restMs
   }
 }

@@ -1,7 +1,7 @@
 import { type Entry } from '../cache/entry.js'
 import { type Position } from '../ledger/position.js'
 import { type Answer, errorOf } from '../reads/answer.js'
-import { type Read, type ReadKeys } from '../reads/read.js'
+import { isRendered, type Read, type ReadKeys } from '../reads/read.js'
 import { type Outcome } from './outcomes.js'
 import { type Parts } from './parts.js'
 
@@ -20,14 +20,26 @@ export function distanceBelow (position: Position | undefined, read: Read, kept?
   return version !== undefined && position !== undefined && version < position.oldest.version ? position.oldest.version - version : undefined
 }
 
+/** How far a read is below every node's window; undefined for one that a node is to be asked. */
+export function distanceGone (parts: Parts, read: Read): bigint | undefined {
+  const distance = distanceBelow(parts.tracker.position, read)
+  // Both must say so: the position shown, which is of the right chain, and the nodes as they last were.
+  return parts.settings.answerLocally && read.speaksOf !== undefined && parts.nodes.lacks(read.speaksOf) ? distance : undefined
+}
+
 /** Law 11: what every node has pruned is gone, and asking them would only tell so again. */
 export function refuseWhatIsGone (parts: Parts, read: Read): void {
-  const { position } = parts.tracker
-  const distance = distanceBelow(position, read)
-  // Both must say so: the position shown, which is of the right chain, and the nodes as they last were.
-  if (!parts.settings.answerLocally || read.speaksOf === undefined || distance === undefined || !parts.nodes.lacks(read.speaksOf)) return
+  const distance = distanceGone(parts, read)
+  if (read.speaksOf === undefined || distance === undefined) return
   parts.tally.pruned(read.endpoint.name, 'local', distance)
   throw parts.pruning.refusal(read.speaksOf, read.speaksOf + distance)
+}
+
+/** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */
+export function isOldRendering (parts: Parts, read: Read, kept: Entry): boolean {
+  const running = parts.nodes.release
+  return isRendered(read) && kept.release !== undefined && running !== undefined && kept.release !== running &&
+    distanceBelow(parts.tracker.position, read, kept) === undefined && !parts.renewals.isResting(kept)
 }
 
 /** Counts a read of what the nodes have pruned, by who answered it. */

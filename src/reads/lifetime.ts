@@ -1,5 +1,5 @@
 import { mediaTypes } from './accept.js'
-import { type Answer, headerOf, isMissingItem, mediaTypeOf } from './answer.js'
+import { type Answer, errorCodeOf, headerOf, isMissingItem, mediaTypeOf } from './answer.js'
 import { type BlockHead, readBlockHead } from './block-head.js'
 import { type EventPage, readEventPage } from './event-page.js'
 import { type Read } from './read.js'
@@ -7,7 +7,7 @@ import { type Read } from './read.js'
 /** Why an answer was not kept: the closed list that metric, log and Cache-Status share (law 3). */
 export const notKeptReasons = [
   'status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete',
-  'wrong_block', 'newest_block', 'truncated_block', 'short_page', 'gapped_page', 'pruned_page', 'unreadable'
+  'wrong_block', 'newest_block', 'truncated_block', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable'
 ] as const
 
 /** One reason of the closed list. */
@@ -47,7 +47,8 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
   if (answer.status !== 200) return answer.status < 400 ? 'status' : undefined
   if (!answer.isFramed) return 'incomplete'
   if (headerOf(answer, 'content-encoding')?.toLowerCase().replace('identity', '')) return 'wrong_coding'
-  if (answer.stamped === undefined && read.endpoint.name !== 'info') return 'no_position'
+  // Node info need not bear one; there the body alone tells an error.
+  if (answer.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(answer) !== undefined)) return 'no_position'
   return mediaTypeOf(answer) === mediaTypes[read.accept] ? undefined : 'wrong_type'
 }
 
@@ -89,7 +90,7 @@ function judgePage (asked: NonNullable<Read['page']>, page: EventPage | undefine
   const { first, lowestVersion, highestVersion } = page
   // A node that has pruned the events asked for may go on with the first that it has.
   if (first !== undefined && first > asked.start) return refused('pruned_page')
-  if (page.count < asked.limit) return refused('short_page')
+  if (page.count < asked.limit) return refused(page.count === 0 ? 'empty_page' : 'short_page')
   if (page.count > asked.limit || first !== asked.start || !page.isContiguous) return refused('gapped_page')
   if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) return refused('outside_window')
   return kept({ ttlMs: eventsTtlMs, lowestVersion })

@@ -26,9 +26,10 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   const [path = ''] = local.split('?', 1)
   if (path !== '/v1' && !path.startsWith('/v1/')) throw notServed()
   requireLegal(local)
-  const segments = path.split('/').map(decoded)
+  // What ends a segment does so even encoded, to a gateway that decodes before it looks; to some, so does a parameter's semicolon.
+  const segments = path.split('/').flatMap(segment => decoded(segment).split(/[/\\?#;]/))
   // A gateway that resolves them would be led out of /v1, whatever varve took them for.
-  if (segments.some(text => text.split(/[/\\]/).some(part => part === '.' || part === '..'))) throw invalidInput('the path holds a dot segment')
+  if (segments.some(part => part === '.' || part === '..')) throw invalidInput('the path holds a dot segment')
   if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowed('GET, HEAD, POST')
   if (policy === 'none') throw notServed()
   if (policy === 'reads' && !isRead(path, segments, method)) throw notServed()

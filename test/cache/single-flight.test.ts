@@ -120,3 +120,96 @@ t.test('a gathered read that keeps failing is asked twice and no more', async t 
   t.ok((await Promise.allSettled(gathered)).every(({ status }) => status === 'rejected'))
   t.equal(flown, 2)
 })
+
+const flightsOf: readonly [string, (isShareable: (result: string) => boolean) => SingleFlight<string> | GatheringFlight<string>][] = [
+  ['history', isShareable => new SingleFlight(isShareable)],
+  ['latest reads', isShareable => new GatheringFlight(isShareable)]
+]
+
+for (const [what, make] of flightsOf) {
+  t.test(`what streams has one reader: those who joined its flight go on their own, all at once (${what})`, async t => {
+    const flights = make(result => result !== 'stream')
+    let flown = 0
+    let land: () => void = () => {}
+    const landed = new Promise<void>(resolve => { land = resolve })
+    let allGone: () => void = () => {}
+    const gone = new Promise<void>(resolve => { allGone = resolve })
+    const callers = Array.from({ length: 10 }, async () => await flights.do('k', async () => {
+      const nth = ++flown
+      if (nth === 10) allGone()
+      if (nth > 1) await landed
+      return 'stream'
+    }))
+    t.same(await callers[0], { result: 'stream', joined: false })
+    await gone
+    t.equal(flights.size, 0, 'a flight of one\'s own is nobody else\'s to join')
+    land()
+    t.same(await Promise.all(callers), Array(10).fill({ result: 'stream', joined: false }))
+    t.equal(flown, 10)
+  })
+
+  t.test(`who joined what can be shared has it, and who goes alone has what was brought then (${what})`, async t => {
+    const flights = make(result => result !== 'stream')
+    let flown = 0
+    const callers = Array.from({ length: 3 }, async () => await flights.do('k', async () => ++flown === 1 ? 'stream' : 'small'))
+    t.same(await Promise.all(callers), [{ result: 'stream', joined: false }, { result: 'small', joined: false }, { result: 'small', joined: false }])
+    t.equal(flown, 3)
+    t.same((await Promise.all([1, 2].map(async () => await flights.do('k', async () => 'small')))).map(({ joined }) => joined), [false, true])
+  })
+
+  t.test(`the failure of one who goes alone is thrown to that one, once, and not tried again (${what})`, async t => {
+    const flights = make(() => false)
+    let flown = 0
+    const callers = Array.from({ length: 4 }, async () => await flights.do('k', async () => {
+      const nth = ++flown
+      if (nth % 2 === 0) throw new Error(`dead ${nth}`)
+      return `well ${nth}`
+    }))
+    const results = await Promise.allSettled(callers)
+    t.match(results, [
+      { status: 'fulfilled', value: { result: 'well 1', joined: false } },
+      { status: 'rejected', reason: { message: 'dead 2' } },
+      { status: 'fulfilled', value: { result: 'well 3', joined: false } },
+      { status: 'rejected', reason: { message: 'dead 4' } }
+    ])
+    t.equal(flown, 4)
+    t.equal(flights.size, 0)
+  })
+
+  t.test(`those who joined a failure fly once more together, and from what streams then each on its own (${what})`, async t => {
+    const flights = make(() => false)
+    let flown = 0
+    const callers = Array.from({ length: 10 }, async () => await flights.do('k', async () => {
+      if (++flown === 1) throw new Error('dead')
+      return 'stream'
+    }))
+    t.same((await Promise.allSettled(callers)).map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
+    t.equal(flown, 10)
+    t.equal(flights.size, 0)
+  })
+}
+
+t.test('a flight can be seen while it is under way, under its own key alone', async t => {
+  const flights = new SingleFlight<string>(() => true)
+  const first = gate<string>([], 'first')
+  const flight = flights.do('k', first.fly)
+  t.same([flights.has('k'), flights.has('other')], [true, false])
+  first.open('one')
+  await flight
+  t.equal(flights.has('k'), false)
+})
+
+t.test('a latest read that must go alone leaves at once, not behind the one that gathers', async t => {
+  const flights = new GatheringFlight<string>(result => result !== 'stream')
+  const log: string[] = []
+  const slow = gate<string>(log, 'slow')
+  let flown = 0
+  const first = flights.do('k', async () => 'stream')
+  const joined = flights.do('k', async () => { log.push('alone'); return `own ${++flown}` })
+  await first
+  const third = flights.do('k', slow.fly)
+  t.same(await joined, { result: 'own 1', joined: false })
+  t.ok(log.includes('alone'))
+  slow.open('three')
+  t.same(await third, { result: 'three', joined: false })
+})

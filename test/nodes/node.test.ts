@@ -1,9 +1,13 @@
-import t, { type Test } from 'tap'
+import { once } from 'node:events'
+import { type ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
+import t, { type Test } from 'tap'
 import { type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { NodeFailure } from '../../src/nodes/node-failure.js'
-import { LedgerNode, type NodeOptions, type Question } from '../../src/nodes/node.js'
+import { LedgerNode, type NodeOptions } from '../../src/nodes/node.js'
+import { type Question } from '../../src/nodes/question.js'
+import { type Answer } from '../../src/reads/answer.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 
@@ -149,4 +153,130 @@ t.test('a certificate that nobody vouches for is refused, one that the CA file v
   const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
   t.equal((await nodeAt(t, url, { caFile }).node.ask(question)).status, 200)
   t.throws(() => nodeAt(t, url, { caFile: 'no-such-file.pem' }), { code: 'ENOENT' })
+})
+
+const other: Question = { endpoint: 'other', method: 'GET', target: '/v1/spec.json', headers: {}, isIdempotent: true }
+const posted: Question = { ...other, method: 'POST', target: '/v1/view', body: Buffer.from('{}'), isIdempotent: false }
+const kept = (): AbortSignal => new AbortController().signal
+
+async function read ({ body, rest }: Answer): Promise<string> {
+  const chunks: Uint8Array[] = [body]
+  for await (const chunk of rest ?? []) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
+
+t.test('what is passed is handed over as it comes, before the node has sent the last of it, and may take longer than a node may take to begin', async t => {
+  const responses: ServerResponse[] = []
+  const stub = await stubNode(t, (_request, response) => { responses.push(response.writeHead(200, stamps())); response.write('a') })
+  const { node, told } = nodeAt(t, stub.url, { timeoutMs: 300 })
+  const answer = await node.pass(other, kept())
+  t.equal(answer.body.toString(), 'a')
+  t.same(told, ['n other 200'])
+  t.equal(answer.stamped?.position.head.version, 1000n)
+  const dripping = setInterval(() => { responses[0]?.write('b') }, 100)
+  setTimeout(() => { clearInterval(dripping); responses[0]?.end('c') }, 450)
+  t.match(await read(answer), /^ab+c$/)
+})
+
+t.test('a question that is taken back is taken back from the node too, and says nothing of the node', async t => {
+  let arrived: (response: ServerResponse) => void = () => {}
+  const stub = await stubNode(t, (request, response) => { if (request.url === '/v1/spec.json') arrived(response); else ok(response, '[]') })
+  const { node, told } = nodeAt(t, stub.url)
+  await node.ask(question)
+  const here = new Promise<ServerResponse>(resolve => { arrived = resolve })
+  const before = new AbortController()
+  const asking = reasonOf(node.pass(other, before.signal))
+  const waiting = await here
+  const closed = once(waiting, 'close')
+  before.abort()
+  t.equal(await asking, 'taken_back')
+  await closed
+  const started = new Promise<ServerResponse>(resolve => { arrived = resolve })
+  const within = new AbortController()
+  const passing = node.pass(other, within.signal)
+  const response = await started
+  response.writeHead(200, stamps()).write('a')
+  const gone = once(response, 'close')
+  const answer = await passing
+  within.abort()
+  await gone
+  await t.rejects(read(answer))
+  const asked = stub.asked.length
+  t.equal(await reasonOf(node.pass(other, AbortSignal.abort())), 'taken_back')
+  t.equal(stub.asked.length, asked, 'one that is taken back before it leaves is never asked')
+  t.ok(node.up)
+  t.same(told, ['n account_modules 200', 'n other taken_back', 'n other 200', 'n other taken_back'])
+})
+
+t.test('a passed answer keeps its slot until its body ends, however that comes about, and no longer', async t => {
+  const stub = await stubNode(t, (request, response) => {
+    response.writeHead(200, { ...stamps(), ...(request.url?.includes('declared') === true && { 'content-length': '6' }) })
+    if (request.url?.includes('whole') === true) response.end('abcdef')
+    else if (request.method === 'HEAD') response.end()
+    else response.write('abc')
+    if (request.url?.includes('cut') === true) setImmediate(() => { response.destroy() })
+  })
+  const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
+  const leaving = (): AbortController => new AbortController()
+  const ends: [string, string, (answer: Answer, gone: AbortController) => unknown][] = [
+    ['GET', 'whole', read],
+    ['GET', 'whole', ({ rest }) => { rest?.destroy() }],
+    ['GET', 'open', ({ rest }) => { rest?.destroy() }],
+    ['GET', 'open', (_answer, gone) => { gone.abort() }],
+    ['GET', 'cut', async answer => { await t.rejects(read(answer)) }],
+    ['HEAD', 'open', ({ rest }) => { rest?.destroy() }],
+    ['HEAD', 'open', read]
+  ]
+  for (const [method, how, end] of ends) {
+    for (const declared of ['', '&declared']) {
+      // More often than a node has slots, so that one that is not given back is missed.
+      for (let round = 0; round < 10; round++) {
+        const gone = leaving()
+        await end(await node.pass({ ...other, method, target: `/v1/x?${how}${declared}` }, gone.signal), gone)
+      }
+    }
+  }
+  t.same(new Set(told), new Set(['n other 200']))
+  const slots = await Promise.all(Array.from({ length: 8 }, async (_, at) => at === 0 ? await node.pass({ ...other, target: '/v1/x?open' }, kept()) : undefined))
+  const waiting = Array.from({ length: 7 }, async () => await reasonOf(node.ask(question)))
+  t.equal(await reasonOf(node.pass(other, kept())), 'busy', 'what streams counts among those under way')
+  slots[0]?.rest?.destroy()
+  await node.close()
+  await Promise.all(waiting)
+})
+
+t.test('a node that goes silent within what it passes on is given up', async t => {
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, stamps()).write('a') })
+  const { node } = nodeAt(t, stub.url, { timeoutMs: 200 })
+  await t.rejects(read(await node.pass(other, kept())), { code: 'UND_ERR_BODY_TIMEOUT' })
+})
+
+t.test('what is not idempotent is asked once, also where a kept connection dies under it', async t => {
+  const raw = await rawNode(t, socket => {
+    socket.write(head('200 OK', ['content-length: 2']) + '[]')
+    socket.once('data', () => { socket.destroy() })
+  })
+  const { node, told } = nodeAt(t, raw.url, { maxConcurrent: 1 })
+  t.equal((await node.ask(question)).status, 200)
+  t.equal(await reasonOf(node.pass(posted, kept())), 'cut_short')
+  t.equal(raw.connections(), 1)
+  t.same(told, ['n account_modules 200', 'n other cut_short'])
+  for (const begun of ['', 'HTTP/1.1 200 OK\r\ncontent-', 'HTTP/1.1 103 Early Hints\r\n\r\n']) {
+    const dying = await rawNode(t, socket => { socket.end(begun) })
+    t.equal(await reasonOf(nodeAt(t, dying.url).node.pass(posted, kept())), 'cut_short')
+    t.equal(dying.connections(), 1, begun)
+  }
+})
+
+t.test('of who asks the node is told under the operator\'s own headers, which win; what the answer depends on is the client\'s', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const { node } = nodeAt(t, stub.url, { headers: { 'User-Agent': 'operator', 'X-Key': 'mine', Accept: 'text/html', 'Accept-Encoding': 'deflate' } })
+  const sentBy = async (asked: Question): Promise<Record<string, string>> => {
+    await read(await node.pass(asked, kept()))
+    const lines = stub.headers.at(-1) ?? []
+    return Object.fromEntries(lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1] ?? '']] : []))
+  }
+  t.match(await sentBy({ ...other, headers: { accept: 'a/b', 'accept-encoding': 'gzip' }, about: { 'user-agent': 'client', 'x-key': 'theirs', 'x-aptos-client': 'sdk' } }),
+    { 'user-agent': 'operator', 'x-key': 'mine', 'x-aptos-client': 'sdk', accept: 'a/b', 'accept-encoding': 'gzip' })
+  t.match(await sentBy(other), { 'user-agent': 'operator', accept: 'text/html', 'accept-encoding': 'identity' })
 })

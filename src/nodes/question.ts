@@ -1,0 +1,14 @@
+/** What is asked: rebuilt from the canonical read, so that nothing unkeyed reaches a node (law 1). */
+export interface Question {
+  readonly endpoint: string
+  readonly method: string
+  /** From /v1 on. */
+  readonly target: string
+  /** What the answer depends on, by lower-case name; nothing configured replaces it. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Who asks and under which trace, for the node's own log. */
+  readonly about?: Readonly<Record<string, string>>
+  readonly body?: string | Buffer | undefined
+  /** Whether asking twice asks for nothing more, so that a dead connection may be answered by another (RFC 9110, section 9.2.2). */
+  readonly isIdempotent: boolean
+}
