@@ -27,9 +27,11 @@ export class Compressor {
   formOf (entry: Entry, codings: readonly Coding[]): Form {
     const [best] = codings
     if (best === undefined || entry.body.length < minBytes) return entry
-    if (entry.coded[best] === undefined) this.#make(entry, best)
+    // A reader may come with the entry as it was before its forms were made; one that has gone is packed for nobody.
+    const kept = this.#memory.latestOf(entry)
+    if (kept !== undefined && kept.coded[best] === undefined) this.#make(kept, best)
     for (const coding of codings) {
-      const form = entry.coded[coding]
+      const form = (kept ?? entry).coded[coding]
       if (form !== undefined) return form
     }
     return entry
@@ -43,9 +45,14 @@ export class Compressor {
   #make (entry: Entry, coding: Coding): void {
     if (this.#underWay.size >= maxUnderWay || this.#underWay.has(entry.key)) return
     const work = compress[coding](entry.body)
-      .then(body => { this.#memory.replace(entry, withForm(entry, coding, body)) })
+      .then(body => { this.#keep(entry, coding, body) })
       .finally(() => { this.#underWay.delete(entry.key) })
     // Nothing that zlib is given here can make it fail; should it, the entry stays without that form.
     this.#underWay.set(entry.key, work.catch(() => {}))
+  }
+
+  // A form that there is no room for is as good as one that gains nothing: it is not tried again, and takes no hit away.
+  #keep (entry: Entry, coding: Coding, body: Buffer): void {
+    if (!this.#memory.replace(entry, withForm(entry, coding, body))) this.#memory.replace(entry, withForm(entry, coding, entry.body))
   }
 }

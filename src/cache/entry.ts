@@ -57,9 +57,9 @@ export function makeEntry (parts: EntryParts): Entry {
 
 /** The same entry with one more form. */
 export function withForm (entry: Entry, coding: Coding, body: Buffer): Entry {
-  if (body.length >= entry.body.length) return { ...entry, coded: { ...entry.coded, [coding]: entry } }
-  const etag = codedTag(entry, coding)
-  const form = { body: ownCopy(body), etag, lines: linesOf(entry, body, etag, ['content-encoding', coding]) }
+  // Not the entry itself where nothing is gained, or it would live on behind what has become of it.
+  const own = { body: entry.body, etag: entry.etag, lines: entry.lines }
+  const form = body.length < entry.body.length ? codedForm(entry, coding, ownCopy(body)) : own
   return { ...entry, coded: { ...entry.coded, [coding]: form } }
 }
 
@@ -70,7 +70,7 @@ export function codedTag (entry: Form, coding: Coding): string {
 
 /** The memory that an entry costs. */
 export function costOf (entry: Entry): number {
-  const forms = [entry, ...Object.values(entry.coded).filter(form => form !== entry)]
+  const forms = [entry, ...Object.values(entry.coded).filter(({ body }) => body !== entry.body)]
   return entryOverheadBytes + entry.key.length + (entry.block === undefined ? 0 : blockOverheadBytes) + (forms.length - 1) * formOverheadBytes +
     forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, 0), 0)
 }
@@ -79,6 +79,11 @@ export function costOf (entry: Entry): number {
 export function tagOf (contentType: string, body: Buffer): string {
   const digest = createHash('sha256').update(contentType).update('\n').update(body).digest('base64url').slice(0, 27)
   return flat(`"${digest}"`)
+}
+
+function codedForm (entry: Entry, coding: Coding, body: Buffer): Form {
+  const etag = codedTag(entry, coding)
+  return { body, etag, lines: linesOf(entry, body, etag, ['content-encoding', coding]) }
 }
 
 function linesOf ({ contentType, ownLines }: Pick<Entry, 'contentType' | 'ownLines'>, body: Buffer, etag: string, coding: string[]): string[] {

@@ -41,14 +41,22 @@ export class Memory {
     return key === undefined ? undefined : this.get(key)
   }
 
-  /** Keeps an entry; one that is dearer than the whole tier is not kept. */
-  set (entry: Entry): void {
-    if (this.#put(entry)) this.#tally.wrote()
+  /** Keeps an entry, unless it is dearer than the whole tier; tells whether it did. */
+  set (entry: Entry): boolean {
+    const isKept = this.#put(entry)
+    if (isKept) this.#tally.wrote()
+    return isKept
   }
 
-  /** Puts what has become of an entry in its place, unless it has gone meanwhile. */
-  replace (entry: Entry, by: Entry): void {
-    if (this.#entries.peek(entry.key) === entry) this.#put(by)
+  /** What has become of an entry, with the forms made since; undefined where it has gone. */
+  latestOf (entry: Entry): Entry | undefined {
+    const kept = this.#entries.peek(entry.key)
+    return kept?.body === entry.body ? kept : undefined
+  }
+
+  /** Puts what has become of an entry in its place, unless it has gone meanwhile or would be dearer than the whole tier; tells whether it did. */
+  replace (entry: Entry, by: Entry): boolean {
+    return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#put(by)
   }
 
   get entries (): number {

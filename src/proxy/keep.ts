@@ -1,8 +1,8 @@
-import { makeEntry } from '../cache/entry.js'
+import { type Entry, makeEntry } from '../cache/entry.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Answer, contentTypeOf } from '../reads/answer.js'
 import { readEventPage } from '../reads/event-page.js'
-import { whyNeverKept } from '../reads/lifetime.js'
+import { type Lifetime, type NotKeptReason, whyNeverKept } from '../reads/lifetime.js'
 import { blockKeyOf, momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
 import { isReset, type Judged } from './ask.js'
 import { heldMs } from './held.js'
@@ -12,26 +12,12 @@ import { type Parts } from './parts.js'
 
 /** Keeps an answer that is proven history, or says why not. */
 export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, judged: Judged): Fetched {
-  const { answer } = judged
+  const { answer, verdict } = judged
   // A chain that was reset while this read was under way leaves nothing behind under the old generation's keys.
-  const verdict = isReset(parts, chain) ? { lifetime: undefined, notKept: 'wrong_chain' as const } : judged.verdict
-  if (verdict.lifetime === undefined) {
-    const notKept = hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept
-    parts.tally.notKept(read.endpoint.name, notKept)
-    return { answer, entry: undefined, notKept }
-  }
-  const { ttlMs, block, lowestVersion } = verdict.lifetime
-  const { blocks } = keys
-  const isBlock = block !== undefined && blocks !== undefined
-  const entry = makeEntry({
-    ...partsOf(parts, answer),
-    key: isBlock ? blockKeyOf(blocks, block.height) : answer.status === 200 ? keys.value : keys.text,
-    expiresAtMs: ttlMs === undefined ? undefined : parts.now() + ttlMs,
-    block: isBlock ? { blocks, first: block.first, last: block.last } : undefined,
-    lowestVersion
-  })
-  parts.memory.set(entry)
-  return { answer, entry, notKept: undefined }
+  if (isReset(parts, chain)) return notKept(parts, read, answer, 'wrong_chain')
+  if (verdict.lifetime === undefined) return notKept(parts, read, answer, hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept)
+  const entry = entryOf(parts, keys, answer, verdict.lifetime)
+  return parts.memory.set(entry) ? { answer, entry, notKept: undefined } : notKept(parts, read, answer, 'too_large')
 }
 
 /** Holds an answer of the moment for as long as an operator allows, counted from when it was asked for. */
@@ -52,6 +38,23 @@ export function learnStream (parts: Parts, read: Read, chain: Chain, answer: Ans
   if (read.endpoint.keyedBy !== 'page' || read.accept !== 'json' || answer.status !== 200 || answer.rest !== undefined) return
   const last = readEventPage(answer.body)?.last
   if (last !== undefined) parts.streamEnds.saw(streamOf(read, chain), last, read.page === undefined)
+}
+
+function entryOf (parts: Parts, keys: ReadKeys, answer: Answer, { ttlMs, block, lowestVersion }: Lifetime): Entry {
+  const { blocks } = keys
+  const isBlock = block !== undefined && blocks !== undefined
+  return makeEntry({
+    ...partsOf(parts, answer),
+    key: isBlock ? blockKeyOf(blocks, block.height) : answer.status === 200 ? keys.value : keys.text,
+    expiresAtMs: ttlMs === undefined ? undefined : parts.now() + ttlMs,
+    block: isBlock ? { blocks, first: block.first, last: block.last } : undefined,
+    lowestVersion
+  })
+}
+
+function notKept (parts: Parts, read: Read, answer: Answer, reason: NotKeptReason): Fetched {
+  parts.tally.notKept(read.endpoint.name, reason)
+  return { answer, entry: undefined, notKept: reason }
 }
 
 // An empty page is the end of the stream only where no later event was ever seen (law 11).

@@ -118,6 +118,14 @@ t.test('what is not proven history is handed on and asked for again each time, w
   }
 })
 
+t.test('what is dearer than the whole memory tier is not said to be stored', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, `["${'x'.repeat(1_500_000)}"]`) })
+  const varve = await varveAt(t, stub.url, { cache: { memory: { maxMb: 1 } } })
+  for (let round = 0; round < 2; round++) t.match(await varve.get(modules), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large' } })
+  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="too_large"}'), 2)
+  t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 0)
+})
+
 t.test('a node\'s error passes untouched, with its Retry-After and without its cookies', async t => {
   const stub = await stubNode(t, (_request, response) => { response.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '7', 'set-cookie': 'a=b', trailer: 'x', 'x-secret': '1' }).end('busy') })
   const varve = await varveAt(t, stub.url)

@@ -121,8 +121,8 @@ t.test('a browser that asks for what is not allowed is refused in the node\'s sh
   }
   for (const method of ['PUT', 'DELETE', 'HEAD', 'get', '', 'GET, POST']) refused('request-method not allowed', preflight('*', { 'access-control-request-method': method }))
   refused('origin not allowed', preflight(['https://other.example'], { 'access-control-request-method': 'PUT' }))
-  for (const names of ['a\r\nset-cookie: b', 'a;b', 'a:b', '"a"', 'é', 'a\0', 'a'.repeat(4097)]) {
+  for (const names of ['a\r\nset-cookie: b', 'a;b', 'a:b', '"a"', 'é', 'a\0']) {
     refused('request-headers not allowed', preflight('*', { 'access-control-request-headers': names }))
   }
-  t.equal(preflight('*', { 'access-control-request-headers': 'a'.repeat(4096) })?.status, 200)
+  t.equal(preflight('*', { 'access-control-request-headers': 'a'.repeat(10_000) })?.status, 200)
 })

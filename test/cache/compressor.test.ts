@@ -1,0 +1,331 @@
+import { createHash } from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
+import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { Compressor } from '../../src/cache/compressor.js'
+import { costOf, type Entry, type EntryParts, type Form, makeEntry } from '../../src/cache/entry.js'
+import { Memory } from '../../src/cache/memory.js'
+import { type Coding } from '../../src/reads/coding.js'
+import { checkAsync, seeded } from '../support/properties.js'
+
+const text = (length: number): Buffer => Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))
+
+// Bytes that do not shrink, the same at each run.
+const dense = (length: number, of = ''): Buffer => createHash('shake256', { outputLength: length }).update(of).digest()
+
+const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
+  makeEntry({ key: 'k', status: 200, contentType: 'application/json', body, ownLines: ['x-aptos-cursor', '00'], release: undefined, ...change })
+
+const block = (first: bigint, last: bigint): Partial<EntryParts> => ({ key: `b ${first}`, block: { blocks: 'b', first, last } })
+
+function tier (maxBytes = 1e6, clock = { ms: 0 }): { memory: Memory, compressor: Compressor, tally: { evictions: number, writes: number } } {
+  const tally = { evictions: 0, writes: 0 }
+  const memory = new Memory(maxBytes, { wrote: () => { tally.writes++ }, evicted: () => { tally.evictions++ } }, () => clock.ms)
+  return { memory, compressor: new Compressor(memory), tally }
+}
+
+function keptIn (memory: Memory, key = 'k'): Entry {
+  const kept = memory.get(key)
+  if (kept === undefined) throw new Error(`nothing is kept under ${key}`)
+  return kept
+}
+
+function unpack (form: Form): Buffer {
+  switch (form.lines[form.lines.indexOf('content-encoding') + 1]) {
+    case 'br': return brotliDecompressSync(form.body)
+    case 'gzip': return gunzipSync(form.body)
+    default: return form.body
+  }
+}
+
+/** One piece of work that zlib was given, which ends when the test says so. */
+interface Job { readonly coding: Coding, end (error?: Error): void }
+
+/** Takes zlib's place: what it is given waits for the test. */
+function heldZlib (t: Test): Job[] {
+  const jobs: Job[] = []
+  const { brotliCompress, gzip } = zlib
+  const hold = (coding: Coding, real: typeof gzip) => (body: Buffer, options: object, done: (error: Error | null, packed?: Buffer) => void): void => {
+    jobs.push({ coding, end: error => { if (error === undefined) real(body, options, done); else done(error) } })
+  }
+  Object.assign(zlib, { brotliCompress: hold('br', brotliCompress), gzip: hold('gzip', gzip) })
+  syncBuiltinESMExports()
+  t.teardown(() => {
+    Object.assign(zlib, { brotliCompress, gzip })
+    syncBuiltinESMExports()
+  })
+  return jobs
+}
+
+t.test('a thousand hits that ask for a coding have it made once, and none of them waits for it', async t => {
+  const jobs = heldZlib(t)
+  for (const coding of ['br', 'gzip'] as const) {
+    const { memory, compressor } = tier()
+    const plain = entry(text(5000))
+    memory.set(plain)
+    const hits = (): Set<Form> => new Set(Array.from({ length: 1000 }, () => compressor.formOf(keptIn(memory), [coding])))
+    t.same([...hits()], [plain], 'what is there goes out')
+    t.equal(jobs.length, 1)
+    jobs.pop()?.end()
+    await compressor.idle()
+    t.same([...hits()].map(({ lines }) => lines[3]), [coding])
+    t.same(jobs, [])
+  }
+})
+
+t.test('a client that asks for no coding gets none, also where it is there, and has none made', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier()
+  const plain = entry(text(5000))
+  memory.set(plain)
+  t.equal(compressor.formOf(plain, []), plain)
+  t.same(jobs, [])
+  compressor.formOf(plain, ['gzip'])
+  jobs.pop()?.end()
+  await compressor.idle()
+  for (const codings of [[], ['br']] as const) t.same(compressor.formOf(keptIn(memory), codings).body, plain.body)
+  t.same(jobs.map(({ coding }) => coding), ['br'])
+  jobs.pop()?.end()
+  await compressor.idle()
+})
+
+t.test('until the form that a client likes best is made it gets the next best that is there', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier()
+  memory.set(entry(text(5000)))
+  const hit = (codings: readonly Coding[]): string | undefined => compressor.formOf(keptIn(memory), codings).lines[3]
+  const end = async (): Promise<void> => {
+    jobs.pop()?.end()
+    await compressor.idle()
+  }
+  hit(['gzip'])
+  t.equal(hit(['br', 'gzip']), '5000', 'one form of an entry is made at a time')
+  t.same(jobs.map(({ coding }) => coding), ['gzip'])
+  await end()
+  t.same([hit(['br', 'gzip']), hit(['gzip', 'br']), hit(['gzip'])], ['gzip', 'gzip', 'gzip'])
+  t.same(jobs.map(({ coding }) => coding), ['br'])
+  await end()
+  t.same([hit(['br', 'gzip']), hit(['gzip', 'br']), hit(['gzip'])], ['br', 'gzip', 'gzip'])
+  t.same(jobs, [])
+})
+
+t.test('a coded form has the very bytes in it, a tag of its own, its own length and all that belongs to the answer', async t => {
+  for (const coding of ['br', 'gzip'] as const) {
+    for (const body of [text(256), text(100_000), Buffer.concat([dense(300), Buffer.alloc(300)]), Buffer.from(`"${'\u00e9\u2028\ud83d\ude00\\u0000'.repeat(50)}18446744073709551615 "`)]) {
+      const { memory, compressor } = tier()
+      const plain = entry(body)
+      memory.set(plain)
+      compressor.formOf(plain, [coding])
+      await compressor.idle()
+      const form = compressor.formOf(keptIn(memory), [coding])
+      t.same(unpack(form), body)
+      t.ok(form.body.length < body.length)
+      t.equal(form.body.buffer.byteLength, form.body.length, 'no larger buffer lives as long as it')
+      t.same(form.lines, ['content-type', 'application/json', 'content-encoding', coding, 'content-length', String(form.body.length), 'etag', form.etag, 'x-aptos-cursor', '00'])
+      t.equal(form.etag, `${plain.etag.slice(0, -1)}-${coding}"`)
+    }
+  }
+})
+
+t.test('what is small stays plain, and so does what does not shrink, which is not tried again and costs nothing', async t => {
+  const jobs = heldZlib(t)
+  for (const coding of ['br', 'gzip'] as const) {
+    const { memory, compressor } = tier()
+    const [small, packed] = [entry(text(255), { key: 's' }), entry(dense(5000), { key: 'd' })]
+    for (const each of [small, packed]) memory.set(each)
+    const { bytes } = memory
+    compressor.formOf(small, [coding])
+    t.same(jobs, [])
+    compressor.formOf(packed, [coding])
+    jobs.pop()?.end()
+    await compressor.idle()
+    for (let hit = 0; hit < 10; hit++) t.same(compressor.formOf(keptIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).lines, packed.lines)
+    t.same(jobs, [])
+    t.equal(memory.bytes, bytes)
+  }
+})
+
+t.test('an entry that goes while its form is made is not brought back', async t => {
+  const jobs = heldZlib(t)
+  const clock = { ms: 0 }
+  const { memory, compressor } = tier(10_000, clock)
+  const old = entry(text(3000), { expiresAtMs: 5 })
+  const fates: readonly [string, () => void, Entry | undefined][] = [
+    ['evicted', () => { memory.set(entry(dense(8000), { key: 'other' })) }, undefined],
+    ['pushed out by one that does not fit', () => { memory.set(entry(dense(20_000))) }, undefined],
+    ['expired', () => { clock.ms = 5; memory.get('k') }, undefined]
+  ]
+  for (const [fate, befall] of fates) {
+    clock.ms = 0
+    memory.set(old)
+    compressor.formOf(old, ['br'])
+    befall()
+    const bytes = memory.bytes
+    jobs.pop()?.end()
+    await compressor.idle()
+    t.equal(memory.get('k'), undefined, fate)
+    t.equal(memory.bytes, bytes, fate)
+  }
+  memory.set(old)
+  compressor.formOf(old, ['br'])
+  const fresh = entry(text(4000))
+  memory.set(fresh)
+  t.equal(compressor.formOf(fresh, ['br']), fresh)
+  jobs.pop()?.end()
+  await compressor.idle()
+  t.equal(memory.get('k'), fresh, 'nor does the form of what was there before become that of what is there now')
+  compressor.formOf(fresh, ['br'])
+  jobs.pop()?.end()
+  await compressor.idle()
+  t.same(unpack(compressor.formOf(keptIn(memory), ['br'])), fresh.body)
+})
+
+t.test('what a reader holds of an entry that has gone is packed for nobody, and what was packed before is given to it all the same', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier(5000)
+  const tooLarge = entry(text(6000))
+  memory.set(tooLarge)
+  t.equal(compressor.formOf(tooLarge, ['br']), tooLarge)
+  t.same(jobs, [])
+  const plain = entry(text(2000))
+  memory.set(plain)
+  compressor.formOf(plain, ['br'])
+  jobs.pop()?.end()
+  await compressor.idle()
+  const packed = keptIn(memory)
+  memory.set(entry(text(3000)))
+  t.equal(compressor.formOf(packed, ['gzip', 'br']).lines[3], 'br')
+  t.equal(compressor.formOf(plain, ['br']), plain, 'never with the bytes of what is there now')
+  t.same(jobs, [])
+})
+
+t.test('a reader that comes late with the entry as it was gets the form that was made since, and has none made again', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier()
+  const plain = entry(text(5000))
+  memory.set(plain)
+  compressor.formOf(plain, ['br'])
+  jobs.pop()?.end()
+  await compressor.idle()
+  t.equal(compressor.formOf(plain, ['br']).lines[3], 'br')
+  t.same(jobs, [])
+  compressor.formOf(plain, ['gzip'])
+  jobs.pop()?.end()
+  await compressor.idle()
+  t.same(Object.keys(keptIn(memory).coded), ['br', 'gzip'], 'what it asks for besides is kept beside that')
+})
+
+t.test('a block goes on to answer for each of its versions while it is packed and after, by range, and one that another has pushed out does not', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier()
+  memory.set(entry(text(5000), block(10n, 19n)))
+  memory.set(entry(text(5000), block(20n, 20n)))
+  const at = (version: bigint): Entry => memory.getBlock('b', version) ?? keptIn(memory, `a block of ${version}`)
+  for (const coding of ['br', 'gzip'] as const) {
+    for (let version = 10n; version < 20n; version++) t.notMatch(compressor.formOf(at(version), [coding]).lines[3], coding)
+    t.equal(jobs.length, 1)
+    jobs.pop()?.end()
+    await compressor.idle()
+    for (let version = 10n; version < 20n; version++) t.equal(compressor.formOf(at(version), [coding]).lines[3], coding)
+    t.same(unpack(compressor.formOf(at(15n), [coding])), text(5000))
+    t.equal(at(20n).coded[coding], undefined, 'its neighbour is another entry')
+  }
+  t.same([memory.getBlock('b', 9n), memory.getBlock('b', 21n), memory.entries], [undefined, undefined, 2])
+  compressor.formOf(at(20n), ['br'])
+  memory.set(entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
+  jobs.pop()?.end()
+  await compressor.idle()
+  t.equal(at(20n).key, 'b other')
+  t.equal(memory.entries, 2)
+})
+
+t.test('the memory counts the coded forms, and lets go of others to make room for them', async t => {
+  const body = Buffer.from(dense(2000).toString('hex'))
+  const one = costOf(entry(body))
+  const { memory, compressor, tally } = tier(3 * one)
+  for (const key of ['0', '1', 'k']) memory.set(entry(body, { key }))
+  t.equal(memory.bytes, 3 * one)
+  compressor.formOf(keptIn(memory), ['br'])
+  await compressor.idle()
+  const packed = keptIn(memory)
+  t.ok(costOf(packed) > one + 2000)
+  t.equal(memory.get('0'), undefined, 'the least recently used')
+  t.equal(memory.bytes, one + costOf(packed))
+  t.same(tally, { evictions: 1, writes: 3 }, 'packing is no new entry')
+})
+
+t.test('a form that makes an entry dearer than the whole memory takes no hit away: the entry stays plain, and is not tried again', async t => {
+  const jobs = heldZlib(t)
+  const body = Buffer.from(dense(20_000).toString('hex'))
+  const { memory, compressor } = tier(costOf(entry(body)) + 1000)
+  memory.set(entry(body, block(1n, 9n)))
+  const { bytes } = memory
+  for (const made of [1, 0, 0]) {
+    t.equal(compressor.formOf(memory.getBlock('b', 5n) ?? keptIn(memory), ['br']).body.length, body.length)
+    t.equal(jobs.length, made)
+    jobs.pop()?.end()
+    await compressor.idle()
+    t.equal(memory.bytes, bytes)
+  }
+})
+
+t.test('two forms are made at a time, and who is turned away is heard at a later hit', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier()
+  const keys = ['0', '1', '2', '3', '4']
+  for (const key of keys) memory.set(entry(text(5000), { key }))
+  const hitAll = (): number => keys.filter(key => compressor.formOf(keptIn(memory, key), ['gzip']).lines[3] === 'gzip').length
+  for (const made of [0, 2, 4]) {
+    t.equal(hitAll(), made)
+    t.equal(jobs.length, made === 4 ? 1 : 2)
+    for (const job of jobs.splice(0)) job.end()
+    await compressor.idle()
+  }
+  t.equal(hitAll(), 5)
+})
+
+t.test('should zlib fail, the entry stays as it is and the next hit tries again', async t => {
+  const jobs = heldZlib(t)
+  const { memory, compressor } = tier()
+  const plain = entry(text(5000))
+  memory.set(plain)
+  compressor.formOf(plain, ['br'])
+  jobs.pop()?.end(new Error('no memory left'))
+  await compressor.idle()
+  t.equal(memory.get('k'), plain)
+  t.equal(compressor.formOf(plain, ['br']), plain)
+  jobs.pop()?.end()
+  await compressor.idle()
+  t.equal(compressor.formOf(plain, ['br']).lines[3], 'br')
+})
+
+t.test(`however entries come, are packed and go, the memory stays within its bytes and nobody gets what was not kept (${seeded})`, async () => {
+  const key = fc.nat(7).map(String)
+  const codings = fc.shuffledSubarray<Coding>(['br', 'gzip'])
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('set' as const), key, isDense: fc.boolean(), length: fc.nat(4000) }),
+    fc.record({ do: fc.constant('hit' as const), key, codings }),
+    fc.record({ do: fc.constant('hit' as const), key, codings }),
+    fc.constant({ do: 'idle' as const })
+  )
+  await checkAsync(fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60 }), async steps => {
+    const maxBytes = 16_000
+    const { memory, compressor } = tier(maxBytes)
+    const last = new Map<string, Buffer>()
+    for (const each of steps) {
+      if (each.do === 'set') {
+        const body = each.isDense ? dense(each.length, each.key) : text(each.length)
+        last.set(each.key, body)
+        memory.set(entry(body, { key: each.key }))
+      } else if (each.do === 'idle') await compressor.idle()
+      else {
+        const kept = memory.get(each.key)
+        if (kept !== undefined && !unpack(compressor.formOf(kept, each.codings)).equals(last.get(each.key) ?? dense(1))) throw new Error('another body')
+      }
+      if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
+    }
+    await compressor.idle()
+    if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
+  }), 100)
+})
