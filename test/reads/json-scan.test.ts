@@ -227,7 +227,7 @@ function msOf (work: () => unknown): number {
   return performance.now() - began
 }
 
-t.test('eight megabytes are read in well under half a second, whatever they are made of', async t => {
+t.test('eight megabytes are read once over, whatever they are made of: no shape of a body makes the time grow with its square', async t => {
   const size = 8_000_000
   const filled = (part: string): Buffer => Buffer.from(`[${Array(Math.floor(size / (part.length + 1))).fill(part).join(',')}]`)
   const bodies = {
@@ -240,7 +240,7 @@ t.test('eight megabytes are read in well under half a second, whatever they are 
     'an open string': Buffer.from(`["${'a'.repeat(size)}`)
   }
   for (const [title, body] of Object.entries(bodies)) {
-    // Up to three times, since a busy machine can hold up any one of them.
-    t.ok([1, 2, 3].some(() => msOf(() => countItems(body)) < 500), title)
+    // Some tens of milliseconds where nothing else runs; any square of eight million would take hours.
+    t.ok(msOf(() => countItems(body)) < 5000, title)
   }
 })
