@@ -67,6 +67,11 @@ export class Memory {
     return this.#entries.calculatedSize
   }
 
+  /** How many blocks can be found by their versions. */
+  get blocks (): number {
+    return this.#blocks.size
+  }
+
   #put (entry: Entry): boolean {
     const { key, block } = entry
     if (block !== undefined) {

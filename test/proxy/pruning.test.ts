@@ -1,0 +1,142 @@
+import t from 'tap'
+import { ask, item } from '../support/client.js'
+import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { varveAt, varveAtSandbox } from '../support/varve.js'
+
+const status = 'cache-status'
+const local = 'varve; detail=refused'
+const table = item('u64', '"7"')
+const gone: Array<[string, Parameters<typeof ask>[2]]> = [['/v1/tables/0x5eed/item?ledger_version=2000', table], ['/v1/accounts/0x1/modules?ledger_version=2000&limit=1', {}], ['/v1/blocks/by_version/2000', {}], ['/v1/blocks/by_version/2000?with_transactions=true', { headers: { accept: 'application/x-bcs' } }]]
+const endpoints = ['table_item', 'account_modules', 'block_by_version', 'block_by_version']
+
+t.test('what is below the node\'s window and not kept is answered without asking, in the node\'s own words for that operation', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  sandbox.ledger.pruneTo(600)
+  await varve.get('/v1/accounts/0x1/modules?limit=1')
+  sandbox.asked.reset()
+  for (const [at, [target, how]] of gone.entries()) {
+    const got = await varve.get(target, how)
+    t.equal(sandbox.asked.total, at, 'the node is asked by the test alone')
+    const direct = await ask(sandbox.url, target, how)
+    t.same([got.status, got.body], [410, direct.body], target)
+    t.same([got.headers[status], got.headers['cache-control']], [local, 'no-store'])
+    for (const name of ['ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'block-height', 'oldest-block-height', 'epoch', 'chain-id']) t.equal(got.headers[`x-node-${name}`], direct.headers[`x-aptos-${name}`], name)
+    t.ok(await varve.metric(`varve_requests_total{endpoint="${endpoints[at]}",outcome="refused",status="410"}`))
+  }
+  const distance = Number(sandbox.ledger.oldest.version) - 2000
+  for (const [endpoint, times] of [['table_item', 1], ['account_modules', 1], ['block_by_version', 2]] as const) {
+    t.equal(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoint}",answer="local"}`), times)
+    t.equal(await varve.metric(`varve_pruned_distance_versions_sum{endpoint="${endpoint}"}`), times * distance)
+  }
+  t.equal(await varve.metric('varve_not_kept_total{endpoint="table_item",reason="status"}'), 0)
+})
+
+t.test('behind a load-balanced upstream the node is asked each time, and its 410 passes untouched and counted', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
+  sandbox.ledger.pruneTo(600)
+  for (let round = 0; round < 2; round++) {
+    for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 410, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' } })
+  }
+  t.equal(sandbox.asked.total, 2 * gone.length)
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="upstream"}'), 4)
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="local"}'), 0)
+  t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="block_by_version"}'), 4)
+})
+
+t.test('what the cache has is served beyond the window, marked and counted, under the present position', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const kept = await Promise.all(gone.map(async ([target, how]) => await varve.get(target, how)))
+  sandbox.ledger.grow(3)
+  sandbox.ledger.pruneTo(600)
+  await varve.get('/v1/accounts/0x1/modules?limit=1')
+  sandbox.asked.reset()
+  for (const [at, [target, how]] of gone.entries()) {
+    t.match(await varve.get(target, how), { status: 200, body: kept[at]?.body, headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': String(sandbox.ledger.oldest.version), 'x-node-block-height': '1002' } }, target)
+    t.ok(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoints[at]}",answer="cache"}`))
+    t.ok((await varve.metric(`varve_pruned_distance_versions_sum{endpoint="${endpoints[at]}"}`) ?? 0) > 0)
+  }
+  t.equal(sandbox.asked.total, 0)
+})
+
+t.test('where an operator will not have it served it is refused like what was never kept, or left to the node', async t => {
+  for (const answerLocally of [true, false]) {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached: false, answerLocally } })
+    for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 200 })
+    t.match(await varve.get(...gone[0] as [string, object]), { status: 200, headers: { [status]: /hit/ } }, 'within the window it is served')
+    sandbox.ledger.pruneTo(600)
+    await varve.get('/v1/accounts/0x1/modules?limit=1')
+    sandbox.asked.reset()
+    for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 410, headers: { [status]: answerLocally ? local : /fwd-status=410/ } })
+    t.equal(sandbox.asked.total, answerLocally ? 0 : gone.length)
+    t.equal(await varve.metric(`varve_pruned_requests_total{endpoint="table_item",answer="${answerLocally ? 'local' : 'upstream'}"}`), 1)
+  }
+})
+
+t.test('a node that has its history back is asked for it again, and one ahead of the window is never refused', async t => {
+  const window = { oldest: '600' }
+  const positions = (): Record<string, string> => stamps({ 'x-aptos-ledger-oldest-version': window.oldest })
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('[]') }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('{}') })
+  const varve = await varveAt(t, stub.url)
+  const target = '/v1/accounts/0x1/modules?ledger_version='
+  t.match(await varve.get(`${target}599`), { status: 410 })
+  t.match(await varve.get(`${target}600`), { status: 200 })
+  t.match(await varve.get(`${target}99999`), { status: 200 })
+  window.oldest = '10'
+  t.match(await varve.get(`${target}700`), { status: 200 }, 'any answer teaches the window')
+  t.match(await varve.get(`${target}599`), { status: 200, headers: { [status]: /stored/ } })
+  t.equal(stub.asked.length, 4)
+})
+
+t.test('an answer of another chain is no word on what this one\'s node has', async t => {
+  let chain = '4'
+  const answer = (): Record<string, string> => ({ 'content-type': 'application/json', ...stamps(chain === '4' ? {} : { 'x-aptos-chain-id': chain, 'x-aptos-ledger-oldest-version': '900' }) })
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, answer()).end('[]') }, (_request, response) => { response.writeHead(200, answer()).end('{}') })
+  const varve = await varveAt(t, stub.url)
+  chain = '9'
+  for (let round = 0; round < 2; round++) t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 503 })
+  t.equal(stub.asked.length, 2)
+})
+
+const words = (more: object, version: string): string => JSON.stringify({ error_code: 'block_pruned', message: `Ledger version(${version}) has been pruned`, ...more })
+
+t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is what the next local 410 carries', async t => {
+  let more: Record<string, unknown> = { hint: 'ask the archive', oldest_ledger_version: '11', archival_endpoint: 'https://archive.example/v1', secret: 'x' }
+  let header: Record<string, string> = { 'x-aptos-archival-endpoint': 'https://archive.example/v1', 'x-secret': 'x' }
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(410, { 'content-type': 'application/json', ...stamps(), ...header }).end(words(more, '12')) }, answerIndex)
+  const varve = await varveAt(t, stub.url)
+  const plain = { message: 'Ledger version(5) has been pruned', error_code: 'version_pruned', vm_error_code: null }
+  const localOne = async (): Promise<{ body: unknown, archive: unknown }> => {
+    const got = await varve.get('/v1/blocks/by_version/5')
+    t.match(got, { status: 410, headers: { [status]: local, 'x-secret': undefined } })
+    return { body: JSON.parse(got.body), archive: got.headers['x-aptos-archival-endpoint'] }
+  }
+  const passed = async (): Promise<void> => {
+    const got = await varve.get('/v1/blocks/by_version/12')
+    t.match(got, { status: 410, body: words(more, '12'), headers: { 'x-aptos-archival-endpoint': header['x-aptos-archival-endpoint'], 'x-secret': undefined } })
+  }
+  t.same(await localOne(), { body: plain, archive: undefined }, 'nothing was seen yet')
+  await passed()
+  t.same(await localOne(), { body: { ...plain, hint: 'ask the archive', oldest_ledger_version: '10', archival_endpoint: 'https://archive.example/v1' }, archive: 'https://archive.example/v1' }, 'the oldest version is the present one')
+  more = { hint: 'x'.repeat(5000), archival_endpoint: ['https://archive.example'], oldest_ledger_version: '10' }
+  header = {}
+  await passed()
+  t.same(await localOne(), { body: { ...plain, oldest_ledger_version: '10' }, archive: undefined }, 'too long a text and what is no text are left out')
+  more = {}
+  header = { 'x-aptos-archival-endpoint': 'x'.repeat(3000) }
+  t.match(await varve.get('/v1/blocks/by_version/12'), { status: 410, body: words(more, '12') })
+  t.same(await localOne(), { body: plain, archive: undefined }, 'the newest 410 decides')
+})
+
+t.test('a 410 that is about something else teaches nothing of pruning', async t => {
+  const bodies = [words({ hint: 'first' }, '12'), JSON.stringify({ error_code: 'internal_error', message: 'x', hint: 'other' }), 'gone', 'null']
+  const stub = await stubNode(t, (_request, response, nth) => { response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(bodies[nth - 1]) })
+  const varve = await varveAt(t, stub.url)
+  for (const body of bodies) t.match(await varve.get('/v1/blocks/by_version/12'), { status: 410, body })
+  t.match(JSON.parse((await varve.get('/v1/blocks/by_version/5')).body), { hint: 'first' })
+})
+
+t.test('while no position is known nothing is said to be gone: the node is asked', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(503).end() })
+  const varve = await varveAt(t, stub.url, { chainId: 4 })
+  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=11'), { status: 200 })
+})
