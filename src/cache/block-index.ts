@@ -23,11 +23,12 @@ export class BlockIndex {
   overlapping (blocks: string, first: bigint, last: bigint): string[] {
     const list = this.#families.get(blocks) ?? []
     const keys: string[] = []
-    for (const interval of list.slice(placeOf(list, first))) {
-      if (interval.first > last) break
+    // Walked where it stands: a copy of all that follows would make each new block dearer than the last.
+    for (let at = placeOf(list, first); ; at++) {
+      const interval = list[at]
+      if (interval === undefined || interval.first > last) return keys
       keys.push(interval.key)
     }
-    return keys
   }
 
   add (blocks: string, interval: Interval): void {

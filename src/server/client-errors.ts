@@ -2,21 +2,33 @@ import { ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { refusedStatus } from '../proxy/outcomes.js'
 import { Refusal } from '../reads/refusal.js'
+import { methodNotAllowed } from '../reads/unknown-route.js'
 
 /** Answers what Node's parser could not read as a request, in the node's shape, and closes the connection; tells the status that it answered with. */
 export function answerClientErrors (error: Error & { code?: string }, socket: Socket, answered: (status: number) => void): void {
+  endWith(new Refusal(statusOf(error.code), 'web_framework_error', 'the request could not be read'), socket, answered)
+}
+
+/** Refuses a tunnel, which Node would cut off without a word, and closes the connection. */
+export function refuseTunnel (socket: Socket, answered: (status: number) => void): void {
+  // Node has let go of it: nobody else hears of its errors, reads what stands in the way of its end, or ends it.
+  socket.on('error', () => {}).once('finish', () => { socket.destroy() }).resume()
+  endWith(methodNotAllowed('GET, HEAD, POST'), socket, answered)
+}
+
+function endWith (refusal: Refusal, socket: Socket, answered: (status: number) => void): void {
   const due = answerDueOn(socket)
   // An answer to an earlier request comes first, or the client would take this one for it.
   if (due !== undefined) due.once('finish', () => { socket.destroySoon() })
-  else if (socket.writable) socket.end(replyOf(statusOf(error.code), answered))
+  else if (socket.writable) socket.end(replyOf(refusal, answered))
   else socket.destroy()
 }
 
-function replyOf (status: 400 | 408 | 431, answered: (status: number) => void): string {
-  const { body } = new Refusal(status, 'web_framework_error', 'the request could not be read')
+function replyOf ({ status, lines, body }: Refusal, answered: (status: number) => void): string {
   answered(status)
+  const allow = lines.length === 0 ? '' : `${lines.join(': ')}\r\n`
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-    `Cache-Status: ${refusedStatus}\r\nConnection: close\r\n\r\n${body}`
+    `Cache-Status: ${refusedStatus}\r\n${allow}Connection: close\r\n\r\n${body}`
 }
 
 function statusOf (code: string | undefined): 400 | 408 | 431 {

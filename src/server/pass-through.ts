@@ -18,7 +18,7 @@ export type Choose = (request: FastifyRequest, reply: FastifyReply) => Promise<s
 
 // What an answer may depend on, and who asks: an allow-list, since credentials, cookies and hop-by-hop names stay here (law 9).
 const keyedNames = ['accept', 'accept-encoding', 'content-type']
-const aboutNames = /^(?:user-agent|traceparent|tracestate|x-[a-z0-9-]{1,64}-(?:client|origin-method))$/
+const aboutNames = /^(?:user-agent|traceparent|tracestate|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
 
 /** What the plugin takes for the body of a response. */
 interface Handed {
@@ -78,7 +78,8 @@ function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>) => Prom
     const headers = picked(options.headers, name => keyedNames.includes(name))
     const about = picked(options.headers, name => aboutNames.test(name))
     ask({ method: options.method, headers, about, body: options.body }).then(
-      answer => { done(null, { statusCode: answer.status, headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },
+      // The reply has the node's own status; the plugin would trip over one beyond those that Fastify knows.
+      answer => { done(null, { statusCode: Math.min(answer.status, 599), headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },
       error => { done(error) }
     )
   }

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { type Server } from 'node:http'
+import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
-import { answerClientErrors } from './client-errors.js'
+import { answerClientErrors, refuseTunnel } from './client-errors.js'
 import { readRoutes } from './read-routes.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith } from './reply.js'
@@ -14,6 +15,7 @@ const checkEveryMs = 1000
 /** The public listener, not yet listening. */
 export function publicApp (context: PublicParts): FastifyInstance {
   const { limits, tls } = context.config
+  const refused = (status: number): void => { context.metrics.answered('other', 'refused', status, 0) }
   const options: FastifyHttpOptions<Server> = {
     bodyLimit: limits.bodyKb * 1024,
     requestTimeout: requestTimeoutMs,
@@ -22,15 +24,14 @@ export function publicApp (context: PublicParts): FastifyInstance {
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     http: { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
-    clientErrorHandler: (error, socket) => {
-      answerClientErrors(error, socket, status => { context.metrics.answered('other', 'refused', status, 0) })
-    },
+    clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, refused) },
     frameworkErrors: (error, request, reply) => { refuseWith(context, request as FastifyRequest, reply as FastifyReply, refusalOf(error)) }
   }
   const secure = tls.certFile === null || tls.keyFile === null ? {} : { https: { cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) } }
   const app = fastify({ ...options, ...secure })
   // Node would answer an expectation that it does not know past the one place that replies.
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
+  app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })
   app.setErrorHandler((error, request, reply) => { refuseWith(context, request, reply, refusalOf(error)) })
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()

@@ -20,7 +20,8 @@ export function requireKnownExpectation ({ headers }: FastifyRequest): void {
 
 /** A body that must be unpacked before it can be keyed could be unpacked to anything: refused on purpose. */
 export function requirePlainBody ({ headers }: FastifyRequest): void {
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+  const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' && (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
+  if (!isPlain) {
     throw new Refusal(415, 'web_framework_error', 'a compressed request body is not supported')
   }
 }

@@ -1,0 +1,394 @@
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, OutgoingMessage, request, type ServerResponse } from 'node:http'
+import t, { type Test } from 'tap'
+import { answerRead } from '../../src/proxy/answer-read.js'
+import { type Outcome } from '../../src/proxy/outcomes.js'
+import { item } from '../support/client.js'
+import { partsAt, readOf } from '../support/parts.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { ok, stamps, stubNode, type StubNode } from '../support/stub-node.js'
+import { varveAt, varveAtSandbox } from '../support/varve.js'
+
+const mega = 1024 * 1024
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const latest = '/v1/accounts/0x1/modules'
+const other = '/v1/spec.json'
+const status = 'cache-status'
+// Nothing here is to end because a node's time is over.
+const small = { cache: { maxEntryMb: 1 }, upstream: { timeoutMs: 60_000 } }
+
+// Each byte depends on its place, so that none can be lost, doubled or moved unseen.
+const pattern = Buffer.from(Uint32Array.from({ length: mega }, (_, at) => Math.imul(at, 2654435761)).buffer)
+const bodyOf = (length: number): Buffer => pattern.subarray(0, length)
+
+/** The head of an answer whose body says how long it is, or comes in chunks. */
+function begin (response: ServerResponse, length: number | undefined, code = 200): ServerResponse {
+  return response.writeHead(code, { 'content-type': 'application/json; charset=utf-8', ...stamps(), ...(length !== undefined && { 'content-length': String(length) }) })
+}
+
+/** A node that answers every read alike, its end held until it is let go; tells of each answer when it has begun. */
+async function heldNode (t: Test, length: number, isDeclared: boolean): Promise<{ stub: StubNode, begun: () => Promise<ServerResponse>, finish: (response: ServerResponse) => void }> {
+  const waiting: ServerResponse[] = []
+  let arrived: () => void = () => {}
+  const stub = await stubNode(t, (_request, response) => {
+    begin(response, isDeclared ? length : undefined).write(bodyOf(length - 10), () => {})
+    waiting.push(response)
+    arrived()
+  })
+  const begun = async (): Promise<ServerResponse> => {
+    if (waiting.length === 0) await new Promise<void>(resolve => { arrived = resolve })
+    return waiting.shift() as ServerResponse
+  }
+  return { stub, begun, finish: response => { response.end(bodyOf(length).subarray(length - 10)) } }
+}
+
+/** Asks and hands over the answer as soon as its head is here, its body unread. */
+async function open (url: string, target: string, method = 'GET'): Promise<IncomingMessage> {
+  const { hostname, port } = new URL(url)
+  const sent = request({ hostname, port, path: target, method, agent: new Agent() }).end()
+  const [response] = await once(sent, 'response') as [IncomingMessage]
+  sent.on('error', () => {})
+  return response.on('error', () => {})
+}
+
+async function read (response: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of response) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+async function gone (response: ServerResponse): Promise<boolean> {
+  if (!response.closed) await once(response, 'close')
+  return response.closed && !response.writableFinished
+}
+
+async function bytesOf (outcome: Outcome): Promise<Buffer> {
+  if (outcome.name === 'hit_memory') return outcome.entry.body
+  const { body, rest } = outcome.fetched.answer
+  return Buffer.concat([body, rest === undefined ? Buffer.alloc(0) : await read(rest)])
+}
+
+t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not kept, and says why', async t => {
+  const body = bodyOf(mega + 65_537)
+  for (const isDeclared of [true, false]) {
+    const stub = await stubNode(t, (request, response) => { request.resume().once('end', () => { begin(response, isDeclared ? body.length : undefined).end(body) }) })
+    const varve = await varveAt(t, stub.url, small)
+    const cases: [string, Parameters<typeof varve.get>[1], string, string][] = [
+      [modules, {}, 'account_modules', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
+      ['/v1/blocks/by_version/500?with_transactions=true', {}, 'block_by_version', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
+      ['/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2', {}, 'account_events', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
+      ['/v1/tables/0xab/item?ledger_version=500', item('u64', '"1"'), 'table_item', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
+      [latest, {}, 'account_modules', 'varve; fwd=bypass'],
+      ['/v1/estimate_gas_price', {}, 'estimate_gas_price', 'varve; fwd=bypass']
+    ]
+    for (const [target, how, , said] of cases) {
+      for (let round = 0; round < 2; round++) {
+        const got = await varve.get(target, how)
+        t.ok(got.bytes.equals(body), target)
+        t.match({ ...got.headers, code: got.status }, { code: 200, [status]: said, etag: undefined, 'cache-control': 'no-store', 'x-node-ledger-version': '1000', 'x-aptos-ledger-version': '1000', 'content-length': isDeclared ? String(body.length) : undefined })
+      }
+    }
+    t.equal(stub.asked.length, 2 * cases.length)
+    t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="too_large"}'), 4, 'also where it would have been kept for the version that it was read at')
+    for (const endpoint of ['block_by_version', 'account_events', 'table_item']) t.equal(await varve.metric(`varve_not_kept_total{endpoint="${endpoint}",reason="too_large"}`), 2)
+    t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
+    t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'), 4)
+  }
+})
+
+t.test('an answer of just cache.maxEntryMb is kept, one byte more is not', async t => {
+  for (const isDeclared of [true, false]) {
+    for (const [length, said] of [[mega, /hit/], [mega + 1, /too_large/]] as const) {
+      const stub = await stubNode(t, (_request, response) => { begin(response, isDeclared ? length : undefined).end(bodyOf(length)) })
+      const varve = await varveAt(t, stub.url, small)
+      for (let round = 0; round < 2; round++) t.ok((await varve.get(modules)).bytes.equals(bodyOf(length)))
+      t.match((await varve.get(modules)).headers[status], said)
+    }
+  }
+})
+
+t.test('the first bytes of it reach the client before the node has sent the last', async t => {
+  for (const isDeclared of [true, false]) {
+    const { stub, begun, finish } = await heldNode(t, 2 * mega, isDeclared)
+    const varve = await varveAt(t, stub.url, small)
+    for (const target of [modules, latest, other]) {
+      const response = await open(varve.url, target)
+      const [first] = await once(response, 'data') as [Buffer]
+      t.ok(first.equals(bodyOf(first.length)), target)
+      finish(await begun())
+      t.ok(Buffer.concat([first, await read(response)]).equals(bodyOf(2 * mega)))
+    }
+  }
+})
+
+t.test('a client that does not read holds the node back, and not the answer in memory', async t => {
+  const chunk = Buffer.alloc(mega, 'x')
+  const total = 64
+  for (const target of [modules, other]) {
+    let poured = 0
+    const stub = await stubNode(t, (_request, response) => {
+      begin(response, undefined)
+      const pour = (): void => {
+        while (poured < total) {
+          poured++
+          if (!response.write(chunk)) {
+            response.once('drain', pour)
+            return
+          }
+        }
+        response.end()
+      }
+      pour()
+    })
+    const varve = await varveAt(t, stub.url, small)
+    const response = await open(varve.url, target)
+    // There is no word for nothing more to come: it is so when a while has brought nothing.
+    let seen
+    do {
+      seen = poured
+      await new Promise(resolve => { setTimeout(resolve, 100) })
+    } while (poured > seen)
+    t.ok(poured < total, `${poured} of ${total} MB have left the node`)
+    t.match((await varve.get('/v1')).status, 200, 'and others go on')
+    let size = 0
+    for await (const part of response) size += (part as Buffer).length
+    t.equal(size, total * mega)
+    t.equal(poured, total)
+  }
+})
+
+t.test('those who joined the fetch of such an answer go on their own: one read of the node each, and each has the whole', async t => {
+  for (const target of [modules, latest, '/v1/blocks/by_version/500', '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2']) {
+    const stub = await stubNode(t, (_request, response) => { begin(response, undefined).end(bodyOf(2 * mega)) })
+    const { parts } = partsAt(t, stub.url)
+    await parts.nodes.poll()
+    const outcomes = await Promise.all(Array.from({ length: 8 }, async () => await answerRead(parts, readOf(target))))
+    t.notOk(outcomes.some(({ name }) => name === 'collapsed'))
+    const bodies = await Promise.all(outcomes.map(bytesOf))
+    t.ok(bodies.every(body => body.equals(bodyOf(2 * mega))), target)
+    t.equal(stub.asked.length, 8)
+    t.equal(parts.flights.size + parts.latestFlights.size, 0)
+  }
+})
+
+t.test('who began the fetch and leaves cancels its own read of the node and nobody else\'s', async t => {
+  for (const target of [modules, latest]) {
+    const { stub, begun, finish } = await heldNode(t, 2 * mega, false)
+    const varve = await varveAt(t, stub.url, small)
+    const both = [open(varve.url, target), open(varve.url, target)]
+    const reads = [await begun(), await begun()]
+    const [leaving, staying] = await Promise.all(both)
+    leaving?.destroy()
+    // Which of the two reads was whose shows in which one is given up.
+    const given = await Promise.race(reads.map(async (response, at) => await gone(response) ? at : -1))
+    finish(reads[1 - given] as ServerResponse)
+    t.ok(staying !== undefined && (await read(staying)).equals(bodyOf(2 * mega)), target)
+    t.equal(stub.asked.length, 2)
+  }
+})
+
+t.test('HEAD of it is its head, and lets go of the body', async t => {
+  for (const isDeclared of [true, false]) {
+    const { stub, begun } = await heldNode(t, 2 * mega, isDeclared)
+    const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
+    for (const target of [modules, latest]) {
+      // More often than the node has slots.
+      for (let round = 0; round < 9; round++) {
+        t.match(await varve.get(target, { method: 'HEAD' }), { status: 200, body: '', headers: { 'content-length': isDeclared ? String(2 * mega) : undefined } })
+        t.ok(await gone(await begun()), target)
+      }
+    }
+  }
+})
+
+t.test('an answer that breaks off breaks the client\'s connection, or it would be taken for whole', async t => {
+  for (const isDeclared of [true, false]) {
+    const { stub, begun } = await heldNode(t, 2 * mega, isDeclared)
+    const varve = await varveAt(t, stub.url, small)
+    for (const target of [modules, latest, other]) {
+      const response = await open(varve.url, target)
+      await once(response, 'data')
+      const answer = await begun()
+      answer.destroy()
+      await t.rejects(read(response), { code: 'ECONNRESET' }, target)
+      t.notOk(response.complete)
+    }
+    const answering = begun()
+    const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n`, so => {
+      if (so.length > mega) answering.then(answer => { answer.destroy() }, () => {})
+      return false
+    })
+    t.match(text, /^HTTP\/1\.1 200 OK/)
+    t.notMatch(text, /\r\n0\r\n\r\n$/)
+    t.match(await varve.get('/v1'), { status: 200 })
+  }
+})
+
+t.test('however it ends, the node\'s slot and connection are given back', async t => {
+  let held: ServerResponse | undefined
+  let arrived: () => void = () => {}
+  const stub = await stubNode(t, (request, response) => {
+    if (request.url?.includes('2/modules') === true) return ok(response, '[]')
+    held = response
+    arrived()
+  })
+  const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
+  const ends: [string, (response: ServerResponse, answer: Promise<IncomingMessage>) => Promise<unknown>][] = [
+    ['read to its end', async (response, answer) => {
+      begin(response, undefined).end(bodyOf(2 * mega))
+      await read(await answer)
+    }],
+    ['left within', async (response, answer) => {
+      begin(response, undefined).write(bodyOf(2 * mega))
+      const reading = await answer
+      await once(reading, 'data')
+      reading.destroy()
+    }],
+    ['left before it began', async (response, answer) => {
+      leave()
+      await t.rejects(answer)
+      await varve.get('/v2')
+      begin(response, stub.asked.length % 2 === 0 ? undefined : 2 * mega).write(bodyOf(2 * mega))
+    }],
+    ['cut by the node', async (response, answer) => {
+      begin(response, 4 * mega).write(bodyOf(2 * mega))
+      const reading = await answer
+      await once(reading, 'data')
+      response.destroy()
+      await t.rejects(read(reading))
+    }]
+  ]
+  let leave: () => void = () => {}
+  for (const [how, end] of ends) {
+    for (const target of [modules, latest, other]) {
+      // More often than there are slots, so that one that is not given back is missed.
+      for (let round = 0; round < 9; round++) {
+        const here = new Promise<void>(resolve => { arrived = resolve })
+        const { hostname, port } = new URL(varve.url)
+        const sent = request({ hostname, port, path: target, agent: new Agent() }).end()
+        leave = () => { sent.destroy() }
+        const answer = once(sent, 'response').then(([response]) => response as IncomingMessage)
+        sent.on('error', () => {})
+        await here
+        await end(held as ServerResponse, answer)
+      }
+      t.match(await varve.get(`/v1/accounts/0x2/modules?ledger_version=${500 + stub.asked.length}`), { status: 200, body: '[]' }, `${how}: ${target}`)
+    }
+  }
+})
+
+t.test('a large error comes through as it is, whole, and is not kept', async t => {
+  for (const code of [404, 410, 429, 503]) {
+    const stub = await stubNode(t, (_request, response) => { begin(response, undefined, code).end(bodyOf(2 * mega)) })
+    const varve = await varveAt(t, stub.url, small)
+    for (const target of [modules, latest, other]) {
+      const got = await varve.get(target)
+      t.ok(got.bytes.equals(bodyOf(2 * mega)), `${code} of ${target}`)
+      t.match({ ...got.headers, code: got.status }, { code, [status]: target === modules ? `varve; fwd=uri-miss; fwd-status=${code}; detail=status` : 'varve; fwd=bypass' })
+    }
+    t.equal(stub.asked.length, 3)
+  }
+})
+
+t.test('a block whose transactions are over the limit is the node\'s, and the block without them is kept all the same', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, small)
+  const { lastVersion: last } = sandbox.ledger.block(900n)
+  const target = `/v1/blocks/by_version/${last}?with_transactions=true`
+  const direct = Buffer.from(await (await fetch(sandbox.url + target)).arrayBuffer())
+  t.ok(direct.length > mega, `${direct.length} bytes`)
+  sandbox.asked.reset()
+  for (let round = 0; round < 2; round++) {
+    const got = await varve.get(target)
+    t.ok(got.bytes.equals(direct))
+    t.match(got.headers, { [status]: /detail=too_large/ })
+    t.match((await varve.get(`/v1/blocks/by_version/${last}`)).headers, { [status]: round === 0 ? /stored/ : /hit/ })
+  }
+  t.equal(sandbox.asked.of('block_by_version'), 3)
+})
+
+t.test('a client that stalls within a long answer is cut off and lets go of the node; one that reads, however slowly, is not', async t => {
+  const { setTimeout: original } = OutgoingMessage.prototype
+  const limits: number[] = []
+  // Half a minute made short; sockets keep their time where no fake clock reaches.
+  t.intercept(OutgoingMessage.prototype, 'setTimeout', {
+    value: function (this: OutgoingMessage, ms: number, done: () => void) { limits.push(ms); return original.call(this, 200, done) }
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    begin(response, undefined)
+    const pour = (): void => { while (response.write(bodyOf(mega))); }
+    pour()
+    response.on('drain', pour)
+    answers.push(response)
+  })
+  const answers: ServerResponse[] = []
+  const varve = await varveAt(t, stub.url, small)
+  for (const target of [modules, other]) {
+    const stalled = await open(varve.url, target)
+    t.ok(await gone(answers.pop() as ServerResponse), target)
+    await t.rejects(read(stalled), { code: 'ECONNRESET' })
+    const slow = await open(varve.url, target)
+    const started = performance.now()
+    let size = 0
+    for await (const part of slow) {
+      size += (part as Buffer).length
+      if (performance.now() - started > 500) break
+      if (size % mega < 65_536) await new Promise(resolve => { setTimeout(resolve, 20) })
+    }
+    t.ok(performance.now() - started > 500, 'read for longer than one may stall')
+    t.ok(await gone(answers.pop() as ServerResponse))
+  }
+  t.same(new Set(limits), new Set([30_000]))
+})
+
+t.test('an answer that is not handed on is let go of: one that lags, and a rendering that has become too large', async t => {
+  const older = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' })
+  let release = 'aaaa'
+  const answers: ServerResponse[] = []
+  const stub = await stubNode(t, (request, response, nth) => {
+    answers.push(response)
+    if (request.url === latest.replace('0x1', `0x${'1'.padStart(64, '0')}`)) {
+      response.writeHead(200, { 'content-type': 'application/json', ...(nth === 1 ? older : stamps()) })
+      if (nth === 1) response.write(bodyOf(2 * mega))
+      else response.end(bodyOf(2 * mega))
+    } else if (release === 'aaaa') ok(response, '["kept"]')
+    else begin(response, undefined).write(bodyOf(2 * mega))
+  }, (_request, response) => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) })
+  const { parts } = partsAt(t, stub.url)
+  await parts.nodes.poll()
+  const outcome = await answerRead(parts, readOf(latest))
+  t.ok(await gone(answers[0] as ServerResponse))
+  t.ok((await bytesOf(outcome)).equals(bodyOf(2 * mega)))
+  await answerRead(parts, readOf(modules))
+  release = 'bbbb'
+  await parts.nodes.poll()
+  t.match(await answerRead(parts, readOf(modules)), { name: 'hit_memory', entry: { body: Buffer.from('["kept"]') } })
+  t.ok(await gone(answers.at(-1) as ServerResponse))
+})
+
+t.test('observing streams too', async t => {
+  const stub = await stubNode(t, (_request, response) => { begin(response, undefined).end(bodyOf(2 * mega)) })
+  const varve = await varveAt(t, stub.url, { ...small, mode: 'observe' })
+  for (const target of [modules, latest]) {
+    const got = await Promise.all([varve.get(target), varve.get(target)])
+    t.ok(got.every(({ bytes }) => bytes.equals(bodyOf(2 * mega))))
+  }
+  t.equal(stub.asked.length, 4)
+})
+
+t.test('what follows it on the same connection waits for its end', async t => {
+  const stub = await stubNode(t, (request, response) => { if (request.url?.includes('ledger_version') === true) begin(response, undefined).end('x'.repeat(2 * mega)); else ok(response, '["next"]') })
+  const varve = await varveAt(t, stub.url, small)
+  const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nGET ${latest} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  t.same(statusesIn(text), [200, 200])
+  t.match(text.slice(-2000), /x\r\n0\r\n\r\nHTTP\/1\.1 200 OK[^]*\["next"\]/)
+})
+
+t.test('a stop does not wait for a reader that stalls', async t => {
+  const { stub, begun } = await heldNode(t, 2 * mega, false)
+  const varve = await varveAt(t, stub.url, small)
+  const response = await open(varve.url, modules)
+  const answer = await begun()
+  await varve.stop({ drainMs: 0, graceMs: 50, lastMs: 50 })
+  await t.rejects(read(response))
+  t.ok(await gone(answer))
+})
