@@ -34,7 +34,7 @@ export class Metrics {
   readonly #evictions = new Counter({ ...this.#at, name: 'varve_cache_evictions_total', help: 'Entries that made room for others.', labelNames: ['tier'] })
   readonly #writes = new Counter({ ...this.#at, name: 'varve_cache_writes_total', help: 'Entries kept.', labelNames: ['tier'] })
   readonly #notKept = new Counter({ ...this.#at, name: 'varve_not_kept_total', help: 'Answers that were not kept, by the reason.', labelNames: ['endpoint', 'reason'] })
-  readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Latest reads answered from behind a position already shown.' })
+  readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Fetches of what moves that brought an answer from behind a position already shown.' })
   readonly #resets = new Counter({ ...this.#at, name: 'varve_chain_resets_total', help: 'Times that the chain turned out to be another one.' })
 
   constructor () {
@@ -78,7 +78,7 @@ export class Metrics {
     this.#notKept.inc({ endpoint, reason })
   }
 
-  pruned (endpoint: EndpointName, answer: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void {
+  pruned (endpoint: EndpointLabel, answer: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void {
     this.#pruned.inc({ endpoint, answer })
     if (distanceVersions !== undefined) this.#prunedDistance.observe({ endpoint }, Number(distanceVersions))
   }

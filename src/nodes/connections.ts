@@ -38,8 +38,33 @@ export class Connections {
     })
   }
 
-  /** Sends a question; answers with the head of the response, whose body is still to come. */
-  async send (question: Question, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  /**
+   * Sends a question; answers with the head of the response, whose body is still to come, or fails as soon as the signal says so.
+   * `settled` is told when the question is out of the way: one that waits for a connection heeds no signal until it has one.
+   */
+  async send (question: Question, signal: AbortSignal, settled: () => void): Promise<Dispatcher.ResponseData> {
+    const asked = this.#send(question, signal)
+    let giveUp: () => void = () => {}
+    const late = new Promise<never>((_resolve, reject) => { giveUp = () => { reject(signal.reason) } })
+    signal.addEventListener('abort', giveUp, { once: true })
+    if (signal.aborted) giveUp()
+    try {
+      return await Promise.race([asked, late])
+    } catch (error) {
+      asked.then(({ body }) => { body.destroy() }, () => {}).finally(settled)
+      throw error
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+    }
+  }
+
+  /** Ends every connection; whoever waits for an answer gets a failure. */
+  async close (): Promise<void> {
+    this.#closed ??= this.#pool.destroy()
+    await this.#closed
+  }
+
+  async #send (question: Question, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     const { method, target, body, isIdempotent } = question
     const request: Dispatcher.RequestOptions = {
       method: method as Dispatcher.HttpMethod,
@@ -57,11 +82,5 @@ export class Connections {
       if (!isIdempotent || !isDeadConnection(error)) throw error
       return await this.#pool.request(request)
     }
-  }
-
-  /** Ends every connection; whoever waits for an answer gets a failure. */
-  async close (): Promise<void> {
-    this.#closed ??= this.#pool.destroy()
-    await this.#closed
   }
 }

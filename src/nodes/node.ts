@@ -114,8 +114,14 @@ export class LedgerNode {
       signal?.removeEventListener('abort', takeBack)
       done()
     }
+    let response: Awaited<ReturnType<Connections['send']>>
     try {
-      const response = await this.#connections.send(question, late.signal)
+      response = await this.#connections.send(question, late.signal, over)
+    } catch (error) {
+      clearTimeout(timer)
+      throw error
+    }
+    try {
       const { headers, statusCode: status } = response
       const { body, rest } = await gather(response.body, headers, maxBytes)
       // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.

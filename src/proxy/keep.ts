@@ -36,8 +36,10 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
 /** Remembers how far a stream of events is known to reach. */
 export function learnStream (parts: Parts, read: Read, chain: Chain, answer: Answer): void {
   if (read.endpoint.keyedBy !== 'page' || read.accept !== 'json' || answer.status !== 200 || answer.rest !== undefined) return
-  const last = readEventPage(answer.body)?.last
-  if (last !== undefined) parts.streamEnds.saw(streamOf(read, chain), last, read.page === undefined)
+  const { last, highestVersion } = readEventPage(answer.body) ?? {}
+  const readAt = answer.stamped?.position.head.version
+  if (last === undefined || highestVersion === undefined || readAt === undefined) return
+  parts.streamEnds.saw(streamOf(read, chain), { sequence: last, version: highestVersion }, readAt, read.page === undefined)
 }
 
 function entryOf (parts: Parts, keys: ReadKeys, answer: Answer, { ttlMs, block, lowestVersion }: Lifetime): Entry {
@@ -57,9 +59,10 @@ function notKept (parts: Parts, read: Read, answer: Answer, reason: NotKeptReaso
   return { answer, entry: undefined, notKept: reason }
 }
 
-// An empty page is the end of the stream only where no later event was ever seen (law 11).
-function hidesPruning (parts: Parts, read: Read, chain: Chain, { verdict }: Judged): boolean {
-  return read.page !== undefined && verdict.notKept === 'empty_page' && parts.streamEnds.reaches(streamOf(read, chain), read.page.start)
+// An empty page is the end of the stream only where no later event was ever seen (law 11), or the node has not got that far.
+function hidesPruning (parts: Parts, read: Read, chain: Chain, { answer, verdict }: Judged): boolean {
+  const readAt = answer.stamped?.position.head.version
+  return read.page !== undefined && readAt !== undefined && verdict.notKept === 'empty_page' && parts.streamEnds.reaches(streamOf(read, chain), read.page.start, readAt)
 }
 
 function streamOf ({ path }: Read, { id, generation }: Chain): string {

@@ -10,29 +10,36 @@ import { distanceGone, isOldRendering, lookUp } from './window.js'
 
 /** Asks the node for each request, keeps what serving would have kept and no more, and says what would have come of it. */
 export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Observation> {
+  const wouldBe = async (name: Observation['wouldBe'], fetched: Seen): Promise<Observation> => await observed(parts, read, name, fetched)
   if (classOf(read) === 'moving') {
     const wouldHit = heldOutcome(parts, read, keys) !== undefined
     return wouldHit
-      ? await observed(parts, 'hit_memory', unkept(await askCurrently(parts, read, chain)))
-      : await observed(parts, 'forwarded', await fetchLatest(parts, read, keys, chain))
+      ? await wouldBe('hit_memory', unkept(await askCurrently(parts, read, chain)))
+      : await wouldBe('forwarded', { ...await fetchLatest(parts, read, keys, chain), isHistory: false })
   }
   const kept = lookUp(parts, read, keys)
-  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await observed(parts, 'hit_memory', unkept(await askTruly(parts, read)))
-  if (kept === undefined && distanceGone(parts, read) !== undefined) return await observed(parts, 'refused', unkept(await askTruly(parts, read)))
+  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe('hit_memory', unkept(await askTruly(parts, read)))
+  if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('refused', unkept(await askTruly(parts, read)))
   const fly = async (): Promise<PinnedFetch> => await fetchHistory(parts, read, keys, chain)
   // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
   const wouldJoin = parts.flights.has(keys.value)
   const fetched = wouldJoin ? await fly() : (await parts.flights.do(keys.value, fly)).result
-  if (kept === undefined || fetched.entry !== undefined) return await observed(parts, wouldJoin ? 'collapsed' : 'miss', fetched)
+  const seen = { ...fetched, isHistory: fetched.entry !== undefined }
+  if (kept === undefined || fetched.entry !== undefined) return await wouldBe(wouldJoin ? 'collapsed' : 'miss', seen)
   // What cannot be rendered afresh would have been served as it was (law 8).
   parts.renewals.failed(kept)
-  return await observed(parts, 'hit_memory', fetched)
+  return await wouldBe('hit_memory', seen)
 }
 
-function unkept ({ answer }: Judged): Fetched {
-  return { answer, entry: undefined, notKept: undefined }
+/** What came of asking, and whether it is history. */
+type Seen = Fetched & { readonly isHistory: boolean }
+
+function unkept ({ answer, verdict }: Judged): Seen {
+  return { answer, entry: undefined, notKept: undefined, isHistory: verdict.lifetime !== undefined }
 }
 
-async function observed (parts: Parts, wouldBe: Observation['wouldBe'], fetched: Fetched): Promise<Observation> {
-  return { name: 'observed', wouldBe, fetched, position: fetched.answer.stamped?.position ?? await shownPosition(parts) }
+async function observed (parts: Parts, read: Read, wouldBe: Observation['wouldBe'], { isHistory, ...fetched }: Seen): Promise<Observation> {
+  // History bears the present position here too, which never goes back (law 4); all else the one that it was read at.
+  const stamped = isHistory || classOf(read) === 'immutable' ? undefined : fetched.answer.stamped
+  return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await shownPosition(parts) }
 }

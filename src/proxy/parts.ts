@@ -25,7 +25,7 @@ export interface Asker {
 export interface ProxyTally {
   notKept (endpoint: EndpointName, reason: NotKeptReason): void
   staleLatest (): void
-  pruned (endpoint: EndpointName, by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
+  pruned (endpoint: EndpointName | 'other', by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
 }
 
 /** What an operator chose of how reads are answered. */

@@ -11,6 +11,7 @@ export async function passOn (parts: Parts, question: PassedQuestion, signal: Ab
   const isIdempotent = question.method === 'GET' || question.method === 'HEAD'
   const answer = await parts.nodes.pass({ ...question, endpoint: 'other', isIdempotent }, signal).catch(() => { throw unavailable('no node could answer') })
   const learned = answer.stamped && parts.tracker.learn(answer.stamped.position, answer.stamped.family)
+  if (answer.status === 410) parts.tally.pruned('other', 'upstream', undefined)
   if (learned !== 'other_chain') return answer
   answer.rest?.destroy()
   throw unavailable('the node serves another chain')

@@ -84,7 +84,7 @@ export class Stamper {
     const lines = ['cache-status', passedStatus, ...this.positionLines(position), ...ownLines(answer, this.#emit, family), ...archivalLines(answer)]
     for (const name of passedOn) {
       const value = headerOf(answer, name)
-      if (value !== undefined) lines.push(name, value)
+      if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
     }
     if (headerOf(answer, 'cache-control') === undefined) lines.push('cache-control', 'no-store')
     return { status: answer.status, lines, body: answer.body, rest: answer.rest }

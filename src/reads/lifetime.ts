@@ -49,6 +49,8 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
   if (headerOf(answer, 'content-encoding')?.toLowerCase().replace('identity', '')) return 'wrong_coding'
   // Node info need not bear one; there the body alone tells an error.
   if (answer.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(answer) !== undefined)) return 'no_position'
+  // No node knows a version above its own head; showing that head with it would deny the version (law 4).
+  if (answer.stamped !== undefined && read.speaksOf !== undefined && read.speaksOf > answer.stamped.position.head.version) return 'outside_window'
   return mediaTypeOf(answer) === mediaTypes[read.accept] ? undefined : 'wrong_type'
 }
 

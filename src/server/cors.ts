@@ -39,6 +39,11 @@ export class Cors {
     return isOneOrigin(origin) && (this.#origins === '*' || this.#origins.has(origin))
   }
 
+  /** Whether answers to other origins, or to none, are other answers: a shared cache must be told so on each. */
+  get isSelective (): boolean {
+    return this.#origins !== '*'
+  }
+
   /** The header lines to add to an answer, flat; none where no page of another origin may read it. Vary is the caller's own line. */
   linesFor (origin: string | undefined, families: readonly string[]): readonly string[] {
     return this.isEchoed(origin) ? [...originLines(origin), 'access-control-expose-headers', this.#exposedNames(families)] : []

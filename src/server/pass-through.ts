@@ -10,6 +10,8 @@ import { type PublicParts, refuseWith, replyWith } from './reply.js'
 /** A request on its way through, kept beside the plugin, which would parse and print its target anew. */
 interface Passing {
   readonly target: string
+  /** The client's own word on its body; the plugin would make one up. */
+  readonly contentType: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -17,7 +19,7 @@ interface Passing {
 export type Choose = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
 
 // What an answer may depend on, and who asks: an allow-list, since credentials, cookies and hop-by-hop names stay here (law 9).
-const keyedNames = ['accept', 'accept-encoding', 'content-type']
+const keyedNames = ['accept', 'accept-encoding']
 const aboutNames = /^(?:user-agent|traceparent|tracestate|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
 
 /** What the plugin takes for the body of a response. */
@@ -38,8 +40,9 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
   const underWay = new AsyncLocalStorage<Passing>()
   const targets = new WeakMap<FastifyRequest, string>()
   const ask = async (question: Omit<PassedQuestion, 'target'>): Promise<Answer> => {
-    const { target, signal } = underWay.getStore() as Passing
-    return await passOn(context.parts, { ...question, target }, signal)
+    const { target, contentType, signal } = underWay.getStore() as Passing
+    const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
+    return await passOn(context.parts, { ...question, headers, target }, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream,
@@ -55,7 +58,9 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
     handler: (request, reply, dest, options) => {
       const gone = new AbortController()
       reply.raw.once('close', () => { gone.abort() })
-      underWay.run({ target: targets.get(request) ?? '', signal: gone.signal }, () => reply.from(dest, { ...options, ...bodyOf(request) }))
+      if (reply.raw.destroyed) gone.abort()
+      const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], signal: gone.signal }
+      underWay.run(passing, () => reply.from(dest, { ...options, ...bodyOf(request) }))
       return reply
     },
     replyOptions: {
@@ -67,7 +72,11 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
         const { answer } = response.stream as unknown as Handed
         replyWith(context, request as FastifyRequest, reply as FastifyReply, 'other', 'forwarded', context.stamper.pass(answer))
       },
-      onError: (reply, { error }) => { refuseWith(context, reply.request as FastifyRequest, reply as FastifyReply, refusalOf(error.cause)) }
+      onError: (reply, { error }) => {
+        // A client that has left is told nothing, and is no failure to count.
+        if (reply.raw.destroyed) reply.hijack()
+        else refuseWith(context, reply.request as FastifyRequest, reply as FastifyReply, refusalOf(error.cause))
+      }
     }
   })
 }
@@ -91,8 +100,8 @@ function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boole
   return Object.fromEntries(Object.entries(headers).flatMap(([name, value]) => typeof value === 'string' && isWanted(name) ? [[name, value]] : []))
 }
 
-// Given as bytes with a type, or the plugin would print them as the JSON of a Buffer.
-function bodyOf ({ method, body, headers }: FastifyRequest): { body?: Buffer | null, contentType?: string } {
+// Given as bytes with some type, or the plugin would print them as the JSON of a Buffer.
+function bodyOf ({ method, body }: FastifyRequest): { body?: Buffer | null, contentType?: string } {
   if (method !== 'POST') return {}
-  return Buffer.isBuffer(body) ? { body, contentType: headers['content-type'] ?? 'application/octet-stream' } : { body: null }
+  return Buffer.isBuffer(body) ? { body, contentType: 'application/octet-stream' } : { body: null }
 }

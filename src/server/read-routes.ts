@@ -9,10 +9,13 @@ import { passThrough } from './pass-through.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
 import { requireHost, requireKnownExpectation, requirePlainBody } from './requirements.js'
+import { Turns } from './turns.js'
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts): void {
+  const turns = new Turns()
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
+    await turns.take(request.raw, reply.raw)
     try {
       requireHost(request)
       requireKnownExpectation(request)

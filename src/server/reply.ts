@@ -24,8 +24,10 @@ export interface PublicParts {
   readonly cors: Cors
 }
 
-// A client that stops reading a long answer is cut off, or it would hold a connection of the node for ever.
+// A client that stops reading is cut off, or it would hold the answer, and a connection of the node's with it, for ever.
 const stalledMs = 30_000
+// A shorter body goes into the system's own buffers whatever the client does.
+const longBytes = 16_384
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
 export function replyWith (
@@ -36,15 +38,15 @@ export function replyWith (
   const tookMs = reply.elapsedTime
   const { lines } = ready
   // A preflight's grant has lines of its own.
-  if (request.headers.origin !== undefined && request.method !== 'OPTIONS') lines.push(...corsLines(context, request.headers.origin))
+  if (request.method !== 'OPTIONS') lines.push(...corsLines(context, request.headers.origin))
   if (context.drain.isDraining) lines.push('connection', 'close')
   raw.writeHead(ready.status, lines)
-  if (ready.rest === undefined) raw.end(request.method === 'HEAD' ? undefined : ready.body)
-  else if (request.method === 'HEAD') endWithout(ready.rest, raw)
-  else stream(ready.body, ready.rest, raw)
+  write(ready, request.method, raw)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
-    context.log.info({ id: request.id, method: request.method, url: request.originalUrl, endpoint, outcome, status: ready.status, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    const { id, method, originalUrl: url } = request
+    const cacheStatus = valueOf(lines, 'cache-status')
+    context.log.info({ id, method, url, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }
 
@@ -54,20 +56,29 @@ export function refuseWith (context: PublicParts, request: FastifyRequest, reply
   replyWith(context, request, reply, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
 }
 
-function corsLines ({ cors, stamper }: PublicParts, origin: string): readonly string[] {
-  const lines = cors.linesFor(origin, stamper.families)
-  return lines.length === 0 ? [] : [...lines, 'vary', 'Origin']
+function corsLines ({ cors, stamper }: PublicParts, origin: string | undefined): readonly string[] {
+  const lines = origin === undefined ? [] : cors.linesFor(origin, stamper.families)
+  return lines.length > 0 || cors.isSelective ? [...lines, 'vary', 'Origin'] : lines
 }
 
-function endWithout (rest: Rest, raw: ServerResponse): void {
-  rest.destroy()
-  raw.end()
+function valueOf (lines: readonly string[], name: string): string | undefined {
+  return lines[lines.indexOf(name) + 1]
+}
+
+function write ({ status, body, rest }: Reply, method: string, raw: ServerResponse): void {
+  if (rest !== undefined || (body?.length ?? 0) > longBytes) raw.setTimeout(stalledMs, () => { raw.destroy() })
+  // These have no body, whatever their lines say of one (RFC 9110, section 6.4.1).
+  const isBodiless = method === 'HEAD' || status === 204 || status === 304
+  if (rest !== undefined && !isBodiless) return stream(body, rest, raw)
+  rest?.destroy()
+  raw.end(isBodiless ? undefined : body)
 }
 
 /** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
 function stream (begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
-  raw.setTimeout(stalledMs, () => { raw.destroy() })
   raw.once('close', () => { rest.destroy() })
+  // A client that has left already is not told of again.
+  if (raw.destroyed) rest.destroy()
   if (begun !== undefined) raw.write(begun)
   pipeline(rest, raw).catch(() => { raw.destroy() })
 }
