@@ -22,13 +22,11 @@ export class BlockIndex {
   /** The keys of the blocks that share a version with a range: of two that overlap, one is a lie. */
   overlapping (blocks: string, first: bigint, last: bigint): string[] {
     const list = this.#families.get(blocks) ?? []
-    const keys: string[] = []
-    // Walked where it stands: a copy of all that follows would make each new block dearer than the last.
-    for (let at = placeOf(list, first); ; at++) {
-      const interval = list[at]
-      if (interval === undefined || interval.first > last) return keys
-      keys.push(interval.key)
-    }
+    const from = placeOf(list, first)
+    let to = from
+    // Only what overlaps is copied: a copy of all that follows would make each new block dearer than the last.
+    while ((list[to]?.first ?? last + 1n) <= last) to++
+    return list.slice(from, to).map(({ key }) => key)
   }
 
   add (blocks: string, interval: Interval): void {
@@ -55,7 +53,8 @@ function placeOf (list: readonly Interval[], version: bigint): number {
   let high = list.length
   while (low < high) {
     const middle = (low + high) >>> 1
-    if ((list[middle]?.last ?? version) < version) low = middle + 1
+    const interval = list[middle]
+    if (interval !== undefined && interval.last < version) low = middle + 1
     else high = middle
   }
   return low

@@ -21,13 +21,7 @@ export class SingleFlight<T> {
 
   /** Runs `fly` unless an equal flight is under way, and joins that one then. */
   async do (key: string, fly: () => Promise<T>): Promise<Flown<T>> {
-    const underWay = this.#flights.get(key)
-    if (underWay === undefined) return { result: await this.#start(key, fly), joined: false }
-    const landed = await landing(underWay)
-    if (landed !== undefined) return await orAlone(landed.result, fly, this.#isShareable)
-    const next = this.#flights.get(key)
-    if (next === undefined) return { result: await this.#start(key, fly), joined: false }
-    return await orAlone(await next, fly, this.#isShareable)
+    return await joinOrStart(() => this.#flights.get(key), () => this.#start(key, fly), fly, this.#isShareable)
   }
 
   /** Whether an equal flight is under way. */
@@ -61,13 +55,7 @@ export class GatheringFlight<T> {
 
   /** Runs `fly` when no equal flight is under way, else when that one has landed. */
   async do (key: string, fly: () => Promise<T>): Promise<Flown<T>> {
-    const gathering = this.#gathering.get(key)
-    if (gathering === undefined) return { result: await this.#gather(key, fly), joined: false }
-    const landed = await landing(gathering)
-    if (landed !== undefined) return await orAlone(landed.result, fly, this.#isShareable)
-    const next = this.#gathering.get(key)
-    if (next === undefined) return { result: await this.#gather(key, fly), joined: false }
-    return await orAlone(await next, fly, this.#isShareable)
+    return await joinOrStart(() => this.#gathering.get(key), () => this.#gather(key, fly), fly, this.#isShareable)
   }
 
   get size (): number {
@@ -95,9 +83,14 @@ export class GatheringFlight<T> {
   }
 }
 
-/** What a flight brought; undefined where it failed. */
-async function landing<T> (flight: Promise<T>): Promise<{ readonly result: T } | undefined> {
-  return await flight.then(result => ({ result }), () => undefined)
+/** A failure is the verdict for the one who started: those who joined it start or join once more, together. */
+async function joinOrStart<T> (joinable: () => Promise<T> | undefined, start: () => Promise<T>, fly: () => Promise<T>, isShareable: IsShareable<T>): Promise<Flown<T>> {
+  const first = joinable()
+  if (first === undefined) return { result: await start(), joined: false }
+  const landed = await first.then(result => ({ result }), () => undefined)
+  if (landed !== undefined) return await orAlone(landed.result, fly, isShareable)
+  const next = joinable()
+  return next === undefined ? { result: await start(), joined: false } : await orAlone(await next, fly, isShareable)
 }
 
 // Those who joined what cannot be shared go on their own: one after another would wait for the slowest reader.

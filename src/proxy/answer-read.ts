@@ -15,9 +15,7 @@ const freshRenderingMs = 500
 
 /** The life of a read: pin the chain, key, look up, fetch once, and say where the chain stands now. */
 export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
-  const chain = await pin(parts)
-  const keys = keysOf(read, chain)
-  const outcome = await answer(parts, read, keys, chain)
+  const outcome = await answer(parts, read, await pin(parts))
   tellPruned(parts, read, outcome)
   return outcome
 }
@@ -30,7 +28,8 @@ async function pin (parts: Parts): Promise<Chain> {
   return chain
 }
 
-async function answer (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+async function answer (parts: Parts, read: Read, chain: Chain): Promise<Outcome> {
+  const keys = keysOf(read, chain)
   if (parts.settings.isObserving) return await observe(parts, read, keys, chain)
   if (classOf(read) === 'moving') return await answerMoving(parts, read, keys, chain)
   const kept = lookUp(parts, read, keys)
@@ -38,7 +37,7 @@ async function answer (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): 
   if (!isOldRendering(parts, read, kept)) return hit(parts, read, kept)
   const fresh = await renderAfresh(parts, read, keys, chain, kept)
   // While that was tried the chain may have been reset, and what was kept of the old one is no answer any more.
-  if (isReset(parts, chain)) return await answerRead(parts, read)
+  if (isReset(parts, chain)) return await answer(parts, read, await pin(parts))
   return fresh ?? hit(parts, read, kept)
 }
 
