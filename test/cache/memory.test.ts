@@ -60,3 +60,60 @@ t.test('an entry dearer than the whole tier is not kept and takes nothing away',
   t.ok(memory.get('small'))
   t.same([counts.writes, counts.evictions], [1, 0])
 })
+
+const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry => entry(body, { key: `json ${height}`, block: { blocks: 'json', first, last } })
+
+t.test('a block that is evicted cannot be found by its versions any more, one that is read by them stays', async t => {
+  const counts = tally()
+  const one = costOf(blockOf(10n, 19n, 'x'.repeat(1000)))
+  const memory = new Memory(3 * one, counts, () => 0)
+  for (const first of [10n, 20n, 30n]) memory.set(blockOf(first, first + 9n, 'x'.repeat(1000)))
+  t.ok(memory.getBlock('json', 15n))
+  memory.set(blockOf(40n, 49n, 'x'.repeat(1000)))
+  t.same([15n, 25n, 35n, 45n].map(version => memory.getBlock('json', version) !== undefined), [true, false, true, true])
+  t.same([memory.entries, memory.blocks, counts.writes, counts.evictions], [3, 3, 4, 1])
+})
+
+t.test('a block under the same key with another range answers for that range alone', async t => {
+  const memory = new Memory(1e6, tally(), () => 0)
+  memory.set(blockOf(10n, 19n, 'old', 1n))
+  memory.set(blockOf(15n, 24n, 'new', 1n))
+  t.same([14n, 15n, 24n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'new', 'new'])
+  t.same([memory.entries, memory.blocks], [1, 1])
+})
+
+t.test('a block dearer than the whole tier leaves no trace in the index', async t => {
+  const memory = new Memory(10_000, tally(), () => 0)
+  memory.set(blockOf(10n, 19n, 'x'))
+  t.equal(memory.set(blockOf(30n, 39n, 'x'.repeat(20_000))), false)
+  t.same([memory.getBlock('json', 35n), memory.entries, memory.blocks], [undefined, 1, 1])
+  t.equal(memory.set(blockOf(10n, 19n, 'x'.repeat(20_000))), false, 'the same block, grown dear')
+  t.same([memory.getBlock('json', 15n), memory.entries, memory.blocks], [undefined, 0, 0])
+})
+
+t.test('a block in a new form is still found by its versions, and one that has gone does not come back by it', async t => {
+  const memory = new Memory(1e6, tally(), () => 0)
+  const made = blockOf(10n, 19n, 'x')
+  memory.set(made)
+  const by = { ...made }
+  t.ok(memory.replace(made, by))
+  t.equal(memory.getBlock('json', 15n), by)
+  t.equal(memory.blocks, 1)
+  t.notOk(memory.replace(made, { ...made }), 'it was replaced meanwhile')
+  memory.set(blockOf(12n, 25n, 'y'))
+  t.notOk(memory.replace(by, made))
+  t.equal(memory.latestOf(by), undefined)
+  t.same([10n, 15n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'y'])
+})
+
+t.test('an entry is believed until its time and not at it', async t => {
+  let now = 0
+  const counts = tally()
+  const memory = new Memory(1e6, counts, () => now)
+  memory.set(entry('x', { key: 'page', expiresAtMs: 5 }))
+  now = 4.9
+  t.ok(memory.get('page'))
+  now = 5
+  t.equal(memory.get('page'), undefined)
+  t.same([memory.entries, memory.bytes, counts.evictions], [0, 0, 0])
+})

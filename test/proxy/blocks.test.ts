@@ -34,6 +34,19 @@ t.test('one read of a block answers for every version inside it, and for none be
   }
 })
 
+t.test('versions of one block asked for at the same time leave one entry, which then answers for all', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const { firstVersion: first } = sandbox.ledger.block(500)
+  const versions = [0n, 0n, 7n, 7n, 11_999n].map(step => first + step)
+  const got = await Promise.all(versions.map(async version => await varve.get(at(version))))
+  t.same([...new Set(got.map(({ body }) => body))], [got[0]?.body])
+  t.ok(sandbox.asked.of('block_by_version') <= 3, 'one read for each version at most')
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
+  sandbox.asked.reset()
+  for (const version of [...versions, first + 5000n]) t.equal((await varve.get(at(version))).headers[status], hit)
+  t.equal(sandbox.asked.total, 0)
+})
+
 t.test('with and without transactions, in JSON and in BCS of either form, blocks are apart, each read once', async t => {
   for (const blockBcs of ['bare', 'option'] as const) {
     const { sandbox, varve } = await varveAtSandbox(t)
@@ -153,13 +166,16 @@ t.test(`in whatever order versions are asked for, each answer is the node's, and
   const { sandbox, varve } = await varveAtSandbox(t)
   const distinct = new Set<string>()
   const first = sandbox.ledger.block(700).firstVersion
+  let direct = 0
   await checkAsync(fc.asyncProperty(fc.bigInt(0n, 300n), fc.constantFrom('', '?with_transactions=true'), fc.constantFrom({}, bcs), async (step, query, how) => {
     const version = first + step
     const form = `${sandbox.ledger.blockOf(version).height}${query}${how === bcs}`
     const got = await varve.get(at(version) + query, how)
+    direct++
     if (!got.bytes.equals((await ask(sandbox.url, at(version) + query, how)).bytes)) throw new Error(`${at(version)}${query} is not the node's`)
     if ((got.headers[status] === hit) !== distinct.has(form)) throw new Error(`${String(got.headers[status])} for ${form}`)
     distinct.add(form)
   }))
-  t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), distinct.size)
+  t.equal(sandbox.asked.of('block_by_version') - direct, distinct.size)
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), distinct.size)
 })

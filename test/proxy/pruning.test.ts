@@ -6,6 +6,7 @@ import { varveAt, varveAtSandbox } from '../support/varve.js'
 const status = 'cache-status'
 const local = 'varve; detail=refused'
 const table = item('u64', '"7"')
+const words = (more: object, version: string, code = 'block_pruned'): string => JSON.stringify({ error_code: code, message: `Ledger version(${version}) has been pruned`, ...more })
 const gone: Array<[string, Parameters<typeof ask>[2]]> = [['/v1/tables/0x5eed/item?ledger_version=2000', table], ['/v1/accounts/0x1/modules?ledger_version=2000&limit=1', {}], ['/v1/blocks/by_version/2000', {}], ['/v1/blocks/by_version/2000?with_transactions=true', { headers: { accept: 'application/x-bcs' } }]]
 const endpoints = ['table_item', 'account_modules', 'block_by_version', 'block_by_version']
 
@@ -87,6 +88,54 @@ t.test('a node that has its history back is asked for it again, and one ahead of
   t.equal(stub.asked.length, 4)
 })
 
+t.test('the window\'s edge can fall inside a kept block: its older versions are answered from it as pruned, or refused, its others as ever', async t => {
+  const body = JSON.stringify({ block_height: '50', block_hash: '0xab', block_timestamp: '5', first_version: '500', last_version: '509', transactions: null })
+  for (const serveCached of [true, false]) {
+    const stub = await stubNode(t, (_request, response) => { ok(response, body, { 'x-aptos-ledger-oldest-version': '505' }) })
+    const varve = await varveAt(t, stub.url, { pruned: { serveCached } })
+    const got: unknown[] = []
+    for (const version of [505, 504, 509, 505, 500]) got.push((await varve.get(`/v1/blocks/by_version/${version}`)).headers[status])
+    const below = serveCached ? 'varve; hit; detail=pruned' : local
+    t.same(got, ['varve; fwd=uri-miss; fwd-status=200; stored', below, 'varve; hit; detail=memory', 'varve; hit; detail=memory', below])
+    t.equal(stub.asked.length, 1)
+    t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="block_by_version"}'), 1 + 5)
+  }
+})
+
+t.test('what an old release rendered and no node has any more is served as it is, without asking (law 8)', async t => {
+  let index = { release: 'aaaa', oldest: '10' }
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps({ 'x-aptos-ledger-oldest-version': index.oldest }) }).end(`{"git_hash":"${index.release}"}`)
+  })
+  const varve = await varveAt(t, stub.url, { head: { pollMs: 10 } })
+  const read = async (): Promise<unknown> => (await varve.get('/v1/accounts/0x1/modules?ledger_version=100')).headers[status]
+  t.equal(await read(), 'varve; fwd=uri-miss; fwd-status=200; stored')
+  index = { release: 'bbbb', oldest: '200' }
+  // One poll teaches both.
+  let seen = await read()
+  for (let tries = 0; seen === 'varve; hit; detail=memory' && tries < 500; tries++) seen = await read()
+  t.same([seen, await read()], Array(2).fill('varve; hit; detail=pruned'))
+  t.equal(stub.asked.length, 1)
+})
+
+t.test('a 410 for a version within the known window is believed for that answer alone, and has no distance', async t => {
+  const stub = await stubNode(t, (_request, response, nth) => { if (nth > 2) ok(response, '[]'); else response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(words({}, '500')) })
+  const varve = await varveAt(t, stub.url)
+  for (const code of [410, 410, 200]) t.equal((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).status, code)
+  t.same([await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), await varve.metric('varve_pruned_distance_versions_count{endpoint="account_modules"}')], [2, 0])
+})
+
+t.test('a node that was set back to a longer history is asked, although the position shown does not go back', async t => {
+  let position = stamps({ 'x-aptos-ledger-oldest-version': '600' })
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...position }).end('[]') }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...position }).end('{}') })
+  const varve = await varveAt(t, stub.url)
+  const target = '/v1/accounts/0x1/modules?ledger_version='
+  t.match(await varve.get(`${target}599`), { status: 410 })
+  position = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' })
+  for (const version of [700, 599]) t.match(await varve.get(`${target}${version}`), { status: 200, headers: { [status]: /stored/, 'x-node-ledger-version': '1000', 'x-node-ledger-oldest-version': '600' } })
+  t.equal(stub.asked.length, 2)
+})
+
 t.test('an answer of another chain is no word on what this one\'s node has', async t => {
   let chain = '4'
   const answer = (): Record<string, string> => ({ 'content-type': 'application/json', ...stamps(chain === '4' ? {} : { 'x-aptos-chain-id': chain, 'x-aptos-ledger-oldest-version': '900' }) })
@@ -96,8 +145,6 @@ t.test('an answer of another chain is no word on what this one\'s node has', asy
   for (let round = 0; round < 2; round++) t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 503 })
   t.equal(stub.asked.length, 2)
 })
-
-const words = (more: object, version: string): string => JSON.stringify({ error_code: 'block_pruned', message: `Ledger version(${version}) has been pruned`, ...more })
 
 t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is what the next local 410 carries', async t => {
   let more: Record<string, unknown> = { hint: 'ask the archive', oldest_ledger_version: '11', archival_endpoint: 'https://archive.example/v1', secret: 'x' }
@@ -128,7 +175,7 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
 })
 
 t.test('a 410 that is about something else teaches nothing of pruning', async t => {
-  const bodies = [words({ hint: 'first' }, '12'), JSON.stringify({ error_code: 'internal_error', message: 'x', hint: 'other' }), 'gone', 'null']
+  const bodies = [words({ hint: 'first' }, '12', 'version_pruned'), JSON.stringify({ error_code: 'internal_error', message: 'x', hint: 'other' }), 'gone', 'null']
   const stub = await stubNode(t, (_request, response, nth) => { response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(bodies[nth - 1]) })
   const varve = await varveAt(t, stub.url)
   for (const body of bodies) t.match(await varve.get('/v1/blocks/by_version/12'), { status: 410, body })

@@ -94,3 +94,67 @@ t.test('node info bears no position and is JSON whatever was asked', async t => 
   const info = read('/v1/info', 'application/x-bcs')
   t.equal(untruth(info, answer({ headers: { 'x-aptos-chain-id': undefined } })), undefined)
 })
+
+// A block of ten versions below the head of 90.
+const block = { block_height: '5', block_hash: '0xab', block_timestamp: '5', first_version: '50', last_version: '59', transactions: null }
+const headOf = read('/v1/blocks/by_version/55')
+const wholeOf = read('/v1/blocks/by_version/55?with_transactions=true')
+const holding = (count: number): object => ({ transactions: Array(count).fill({}) })
+
+function verdictOn (change: object, asked = headOf, stamped: Record<string, string> = {}): string | undefined {
+  return whyNotKept(asked, answer({ body: JSON.stringify({ ...block, ...change }), headers: stamped }), bounds)
+}
+
+t.test('a final block that holds the version asked for stays true for ever, for every version inside it', async t => {
+  const { lifetime } = judge(headOf, answer({ body: JSON.stringify(block) }), bounds)
+  t.strictSame(lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined })
+  t.equal(judge(wholeOf, answer({ body: JSON.stringify({ ...block, ...holding(10) }) }), bounds).lifetime?.block?.last, 59n)
+  for (const version of [50, 59]) t.equal(verdictOn({}, read(`/v1/blocks/by_version/${version}`)), undefined, `asked for by ${version}`)
+  t.equal(verdictOn({ block_height: '0', first_version: '0', last_version: '0' }, read('/v1/blocks/by_version/0'), { 'x-aptos-ledger-oldest-version': '0' }), undefined, 'the first block of a chain')
+})
+
+t.test('a block is final once its last version is below the head, and not before', async t => {
+  const at = (head: string): Record<string, string> => ({ 'x-aptos-ledger-version': head })
+  t.same(['58', '59', '60'].map(head => verdictOn({}, headOf, at(head))), ['newest_block', 'newest_block', undefined])
+  t.same(['59', '60'].map(head => verdictOn(holding(10), wholeOf, at(head))), ['newest_block', undefined])
+  t.equal(verdictOn({}, headOf, at('54')), 'outside_window', 'nor is one that the node does not know yet')
+})
+
+t.test('a block that has been pruned in part is kept for a version that the node still has', async t => {
+  const from = (oldest: string): Record<string, string> => ({ 'x-aptos-ledger-oldest-version': oldest })
+  t.same(['54', '55', '56'].map(oldest => verdictOn({}, headOf, from(oldest))), [undefined, undefined, 'outside_window'])
+})
+
+t.test('a block that does not hold the version asked for is told apart, by one version at either end', async t => {
+  t.same([['56', '59'], ['50', '54'], ['55', '55'], ['54', '56']].map(([first, last]) => verdictOn({ first_version: first, last_version: last })), ['wrong_block', 'wrong_block', undefined, undefined])
+  t.equal(verdictOn({ last_version: '54', first_version: '50', transactions: [{}] }, wholeOf), 'wrong_block', 'whatever else is amiss')
+})
+
+t.test('with transactions a block has as many as its range says, without it has none', async t => {
+  t.same([9, 10, 11, 0].map(count => verdictOn(holding(count), wholeOf)), ['truncated_block', undefined, 'truncated_block', 'truncated_block'])
+  t.same([verdictOn({}, wholeOf), verdictOn({ transactions: undefined }, wholeOf)], ['truncated_block', 'truncated_block'], 'none at all')
+  t.same([verdictOn(holding(10)), verdictOn(holding(0)), verdictOn({ transactions: undefined })], ['unreadable', 'unreadable', undefined])
+  t.equal(verdictOn({ transactions: '[]' }, wholeOf), 'unreadable')
+})
+
+t.test('in BCS a block is judged alike, in either form of its list and above 2^53', async t => {
+  const high = 2n ** 63n
+  const asked = (query = ''): Read => read(`/v1/blocks/by_version/${high + 1n}${query}`, 'application/x-bcs')
+  const inBcs = (first: bigint, last: bigint, list: number[], head = high + 9n): Answer => {
+    const bytes = Buffer.alloc(64)
+    for (const [value, offset] of [[5n, 0], [first, 48], [last, 56]] as const) bytes.writeBigUInt64LE(value, offset)
+    return { ...answer({ headers: { 'content-type': 'application/x-bcs', 'x-aptos-ledger-version': String(head) } }), body: Buffer.concat([bytes, Buffer.from(list)]) }
+  }
+  const verdict = (query: string, given: Answer): string | undefined => whyNotKept(asked(query), given, bounds)
+  const whole = '?with_transactions=true'
+  for (const list of [[], [0]]) t.equal(verdict('', inBcs(high, high + 2n, list)), undefined, 'a bare head, or the mark of none after it')
+  for (const list of [[3, 7, 7, 7], [1, 3, 7, 7, 7]]) {
+    t.equal(verdict(whole, inBcs(high, high + 2n, list)), undefined)
+    t.equal(verdict(whole, inBcs(high, high + 3n, list)), 'truncated_block')
+    t.equal(verdict('', inBcs(high, high + 2n, list)), 'unreadable', 'nobody asked for them')
+    t.equal(verdict(whole, inBcs(high + 2n, high + 4n, list)), 'wrong_block', 'one version off')
+    t.equal(verdict(whole, inBcs(high, high + 2n, list, high + 2n)), 'newest_block')
+  }
+  t.equal(verdict(whole, inBcs(high, high + 2n, [])), 'truncated_block')
+  t.equal(verdict('', { ...inBcs(high, high + 2n, []), body: Buffer.alloc(63) }), 'unreadable')
+})
