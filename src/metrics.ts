@@ -5,6 +5,7 @@ import { type LedgerNode } from './nodes/node.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
+import { type RedisOperation, redisOperations } from './redis/link.js'
 
 /** The endpoint label: a known read, or everything else. */
 export type EndpointLabel = EndpointName | 'other'
@@ -18,6 +19,8 @@ export interface Observed {
   readonly tracker: Tracker
   readonly memory: Memory
   readonly node: LedgerNode
+  /** Whether Redis answers; undefined where none is configured. */
+  readonly redis: { readonly isUp: boolean } | undefined
 }
 
 /** Every metric that varve has, in one list; the names are the contract's. */
@@ -37,6 +40,10 @@ export class Metrics {
   readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Fetches of what moves that brought an answer from behind a position already shown.' })
   readonly #resets = new Counter({ ...this.#at, name: 'varve_chain_resets_total', help: 'Times that the chain turned out to be another one.' })
 
+  readonly #corrupt = new Counter({ ...this.#at, name: 'varve_corrupt_entries_total', help: 'Shared entries that were not what was written under their key.' })
+  readonly #redisErrors = new Counter({ ...this.#at, name: 'varve_redis_errors_total', help: 'What Redis did not do, or not in time.', labelNames: ['operation'] })
+  readonly #redisSeconds = new Histogram({ ...this.#at, name: 'varve_redis_duration_seconds', help: 'Time Redis took.', labelNames: ['operation'], buckets: seconds })
+
   constructor () {
     collectDefaultMetrics({ register: this.registry })
     // A series that exists from the start, at 0, is one that an alert can be written on.
@@ -47,11 +54,15 @@ export class Metrics {
       this.#prunedDistance.zero({ endpoint })
     }
     this.#evictions.inc({ tier: 'memory' }, 0)
-    this.#writes.inc({ tier: 'memory' }, 0)
+    for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
+    for (const operation of redisOperations) {
+      this.#redisErrors.inc({ operation }, 0)
+      this.#redisSeconds.zero({ operation })
+    }
   }
 
   /** Registers the gauges, which are read when they are scraped. */
-  observe ({ tracker, memory, node }: Observed): void {
+  observe ({ tracker, memory, node, redis }: Observed): void {
     this.#gauge('varve_ledger_version', 'The ledger version shown to clients.', () => Number(tracker.position?.head.version ?? NaN))
     this.#gauge('varve_ledger_oldest_version', 'The oldest version that a node still has.', () => Number(tracker.position?.oldest.version ?? NaN))
     this.#gauge('varve_ledger_block_height', 'The block height shown to clients.', () => Number(tracker.position?.head.blockHeight ?? NaN))
@@ -60,6 +71,7 @@ export class Metrics {
     this.#gauge('varve_upstream_up', 'Whether the node answered when it was last asked.', () => Number(node.up), { upstream: node.name })
     this.#gauge('varve_upstream_lag_versions', 'How far the node is behind the position shown.', () => Number((tracker.position?.head.version ?? 0n) - (node.position?.head.version ?? 0n)), { upstream: node.name })
     this.#gauge('varve_upstream_oldest_version', 'The oldest version that the node has.', () => Number(node.position?.oldest.version ?? NaN), { upstream: node.name })
+    this.#gauge('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', () => Number(redis?.isUp ?? false))
     this.#gauge('varve_cache_entries', 'Entries kept.', () => memory.entries, { tier: 'memory' })
     this.#gauge('varve_cache_bytes', 'What the entries cost, keys and overhead included.', () => memory.bytes, { tier: 'memory' })
   }
@@ -93,6 +105,22 @@ export class Metrics {
 
   wrote (): void {
     this.#writes.inc({ tier: 'memory' })
+  }
+
+  wroteShared (): void {
+    this.#writes.inc({ tier: 'redis' })
+  }
+
+  foundCorrupt (): void {
+    this.#corrupt.inc()
+  }
+
+  redisAsked (operation: RedisOperation, tookSeconds: number): void {
+    this.#redisSeconds.observe({ operation }, tookSeconds)
+  }
+
+  redisFailed (operation: RedisOperation): void {
+    this.#redisErrors.inc({ operation })
   }
 
   evicted (): void {

@@ -8,14 +8,16 @@ const src = resolve(import.meta.dirname, '../src')
 const mayImport: Record<string, readonly string[]> = {
   ledger: [],
   reads: ['ledger'],
-  cache: ['reads', 'ledger'],
+  redis: [],
+  cache: ['redis', 'reads', 'ledger'],
   nodes: ['reads', 'ledger'],
   proxy: ['cache', 'nodes', 'reads', 'ledger'],
+  replicas: ['cache', 'nodes', 'redis', 'reads', 'ledger'],
   config: [],
-  metrics: ['proxy', 'cache', 'nodes', 'reads', 'ledger'],
+  metrics: ['proxy', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   server: ['proxy', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
-  cli: ['server', 'proxy', 'cache', 'nodes', 'reads', 'ledger', 'config', 'metrics', 'sandbox']
+  cli: ['server', 'proxy', 'replicas', 'cache', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.
@@ -23,6 +25,7 @@ const libraries: Record<string, readonly string[]> = {
   fastify: ['server', 'cli'],
   '@fastify/http-proxy': ['server'],
   undici: ['nodes'],
+  ioredis: ['redis'],
   'lru-cache': ['cache'],
   'prom-client': ['metrics'],
   zod: ['config'],

@@ -59,6 +59,22 @@ export class Memory {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#put(by)
   }
 
+  /** Forgets an entry. */
+  delete (key: string): void {
+    this.#entries.delete(key)
+  }
+
+  /** Forgets the block that holds a version. */
+  deleteBlock (blocks: string, version: bigint): void {
+    const key = this.#blocks.find(blocks, version)
+    if (key !== undefined) this.delete(key)
+  }
+
+  /** Forgets everything. */
+  clear (): void {
+    this.#entries.clear()
+  }
+
   get entries (): number {
     return this.#entries.size
   }

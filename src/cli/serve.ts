@@ -9,20 +9,26 @@ import { withoutEffect } from '../config/not-yet.js'
 import { type Config, hostAndPort } from '../config/schema.js'
 import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
-import { HeadPoll, type PollState } from '../nodes/head-poll.js'
+import { readFinalBlock } from '../nodes/final-block.js'
+import { HeadPoll, type PollState, readHead } from '../nodes/head-poll.js'
 import { LedgerNode } from '../nodes/node.js'
+import { LiveReleases } from '../nodes/live-releases.js'
 import { OneNode } from '../nodes/one-node.js'
-import { isShareable } from '../proxy/outcomes.js'
+import { Forgetting } from '../proxy/forgetting.js'
+import { isForMany, isShareable } from '../proxy/outcomes.js'
 import { type Parts, type ProxySettings } from '../proxy/parts.js'
 import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Stamper } from '../proxy/stamp.js'
+import { Generations } from '../replicas/generations.js'
 import { type Sandbox, startSandbox } from '../sandbox/sandbox.js'
 import { adminApp } from '../server/admin-app.js'
 import { Cors } from '../server/cors.js'
 import { Drain } from '../server/drain.js'
 import { publicApp } from '../server/public-app.js'
 import { bannerOf } from './banner.js'
+import { purgerOf } from './purger.js'
+import { isShared, sharingOf } from './sharing.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 import { type Patience, stopGracefully } from './stop.js'
 
@@ -70,41 +76,86 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
 async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log: Logger): Promise<Varve> {
   const metrics = new Metrics()
   const now = (): number => performance.now()
-  const tracker = new Tracker(config.chainId ?? undefined, now, () => {
-    metrics.reset()
-    log.warn('the chain was reset: a new generation of keys begins')
-  })
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now)
+  const forgetting = new Forgetting(memory)
+  const releases = new LiveReleases(now)
+  const { redis } = config.cache
+  const tracker = new Tracker(config.chainId ?? undefined, now, {
+    onReset: stamped => {
+      metrics.reset()
+      log.warn('the chain was reset: a new generation of keys begins')
+      generations.wasReset(stamped)
+    },
+    onAhead: () => { sharing?.tellHead() }
+  }, isShared(redis))
   const node = nodeOf(config, sandbox?.url, now, metrics)
-  const poll = new HeadPoll(node, tracker, { pollMs: config.head.pollMs, now, onState: logChanges(node.name, log) })
+  const sharing = isShared(redis) ? sharingOf(redis, { upstreams: [config.upstreams[0]?.url ?? ''], tracker, releases, forgetting, metrics, log, now }) : undefined
+  const generations: Generations = new Generations({
+    tracker,
+    control: sharing?.control,
+    readBlock: async height => await readFinalBlock(async question => await node.ask(question), height),
+    readHead: async () => await readHead(async question => await node.ask(question)),
+    now,
+    events: {
+      onGeneration: generation => {
+        forgetting.forgetAll()
+        log.info({ generation }, 'keys are of this generation')
+        sharing?.look().catch(() => {})
+      },
+      onReplaced: () => {
+        metrics.reset()
+        log.warn('another replica has noticed that the chain was reset')
+      },
+      onRival: generation => { log.error({ generation }, 'other replicas share this Redis and read another chain of the same name: give each chain a keyPrefix of its own') }
+    }
+  })
+  const nodes = new OneNode(node, { releases, welcome: async stamped => { await generations.welcome(stamped) } })
+  const poll = new HeadPoll(async question => await nodes.ask(question), tracker, {
+    pollMs: config.head.pollMs,
+    now,
+    onState: logChanges(node.name, log),
+    onHead: stamped => { generations.renew(stamped).catch(() => {}) },
+    onRelease: release => { nodes.runs(release) }
+  })
   const parts: Parts = {
     now,
     tracker,
     memory,
     compressor: new Compressor(memory),
+    shared: sharing?.store,
+    forgetting,
     streamEnds: new StreamEnds(),
-    flights: new SingleFlight(({ answer }) => answer.rest === undefined),
+    flights: new SingleFlight(isForMany),
     latestFlights: new GatheringFlight(isShareable),
-    nodes: new OneNode(node, poll),
+    nodes,
+    settle: async () => {
+      await poll.poll()
+      await generations.settled()
+      await sharing?.recall()
+    },
     pruning: new Pruning(),
     renewals: new Renewals(now),
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, memory, node })
+  metrics.observe({ tracker, memory, node, redis: sharing?.link })
   const drain = new Drain()
   const stamper = new Stamper(parts, config.downstream.cacheControl)
   const app = publicApp({ config, parts, stamper, metrics, log, drain, cors: new Cors(config.cors.origins) })
-  const admin = adminApp({ metrics, tracker, node, drain })
+  const purge = purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: config.pages.eventsDefault })
+  const admin = adminApp({ metrics, tracker, node, drain, purging: { token: config.admin.token, purge }, degradedShare: () => sharing?.degraded() ?? [] })
   const close = async (): Promise<void> => {
     poll.stop()
-    await Promise.all([admin.close(), node.close(), sandbox?.close()])
+    await Promise.all([admin.close(), node.close(), sandbox?.close(), sharing?.stop()])
   }
   try {
     const url = await listen(app, config.listen, 'listen')
     const adminUrl = await listen(admin, config.admin.listen, 'admin.listen')
     log.info({ url, adminUrl }, 'listening')
+    await sharing?.start(generations)
     await poll.start()
+    if (tracker.chain === undefined) await sharing?.recall()
+    sharing?.look().catch(() => {})
     return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, { abandon: async () => { await node.close() }, close }, patience) } }
   } catch (error) {
     await app.close()

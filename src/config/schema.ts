@@ -25,6 +25,24 @@ const upstream = z.strictObject({
   ignoreCacheControl: z.boolean().default(false)
 })
 
+const redis = z.strictObject({
+  url: redisUrl.nullable().default(null),
+  cluster: z.array(address).default([]),
+  sentinel: z.strictObject({
+    name: name.nullable().default(null),
+    hosts: z.array(address).default([]),
+    password: z.string().min(1).nullable().default(null)
+  }).prefault({}).refine(({ name, hosts }) => (name === null) === (hosts.length === 0), 'expected both a name and hosts, or neither'),
+  username: z.string().min(1).nullable().default(null),
+  password: z.string().min(1).nullable().default(null),
+  tls: z.boolean().default(false),
+  caFile: optionalFile,
+  keyPrefix: name.default('varve'),
+  timeoutMs: z.int().min(1).max(60_000).default(50),
+  ttlSeconds: positive.default(2_592_000)
+}).refine(({ url, cluster, sentinel }) => [url !== null, cluster.length > 0, sentinel.name !== null].filter(Boolean).length <= 1, 'expected one of url, cluster and sentinel')
+  .refine(({ url, tls, caFile }) => caFile === null || tls || url?.startsWith('rediss:') === true, 'expected tls: true, or a rediss:// URL, where there is a caFile')
+
 // Told beside the other mistakes, so the list may hold anything yet.
 function refuseEqualNames (nodes: readonly unknown[], context: z.RefinementCtx): void {
   const names = nodes.map((node, at) => (node as { name?: unknown } | null)?.name ?? `node-${at + 1}`)
@@ -61,14 +79,7 @@ export const configSchema = z.strictObject({
   waitForVersion: z.strictObject({ ms: milliseconds.default(0), blocks: z.int().min(0).default(2) }).prefault({}),
   cache: z.strictObject({
     memory: z.strictObject({ maxMb: z.int().min(1).max(1_048_576).default(256) }).prefault({}),
-    redis: z.strictObject({
-      url: redisUrl.nullable().default(null),
-      cluster: z.array(address).default([]),
-      sentinel: z.strictObject({ name: name.nullable().default(null), hosts: z.array(address).default([]) }).prefault({}),
-      keyPrefix: name.default('varve'),
-      timeoutMs: z.int().min(1).max(60_000).default(50),
-      ttlSeconds: positive.default(2_592_000)
-    }).prefault({}),
+    redis: redis.prefault({}),
     maxEntryMb: z.int().min(1).max(1024).default(8)
   }).prefault({}),
   latest: z.strictObject({

@@ -11,7 +11,7 @@ export function isSecret (path: readonly string[]): boolean {
   if (top === 'upstreams') return third === undefined || third === 'headers' || third === 'url'
   if (top === 'admin') return second === undefined || second === 'token'
   if (top === 'clients') return second === undefined || (second === 'keys' && (path.length < 4 || path[3] === 'key'))
-  return top === 'cache' && (second === undefined || (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds'].includes(third ?? '')))
+  return top === 'cache' && (second === undefined || (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds', 'tls', 'caFile'].includes(third ?? '')))
 }
 
 /** The effective settings as they may be shown to anybody. */
@@ -24,8 +24,17 @@ export function maskSecrets (config: Config): Config {
       url: maskUrl(node.url),
       headers: Object.fromEntries(Object.keys(node.headers).map(name => [name, mask]))
     })),
-    cache: { ...config.cache, redis: { ...config.cache.redis, url: config.cache.redis.url === null ? null : maskUrl(config.cache.redis.url) } },
+    cache: { ...config.cache, redis: maskRedis(config.cache.redis) },
     clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) }
+  }
+}
+
+function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
+  return {
+    ...redis,
+    url: redis.url === null ? null : maskUrl(redis.url),
+    password: redis.password === null ? null : mask,
+    sentinel: { ...redis.sentinel, password: redis.sentinel.password === null ? null : mask }
   }
 }
 

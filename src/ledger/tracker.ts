@@ -1,4 +1,4 @@
-import { type Position } from './position.js'
+import { type Position, type StampedPosition } from './position.js'
 
 /** What an answer's position turned out to be beside the one already shown. */
 export type Learned = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -9,36 +9,66 @@ export interface Chain {
   readonly generation: number
 }
 
+/** Who wants to know what becomes of the position. */
+export interface TrackerListener {
+  /** Another chain has taken the name of this one: its position is given, and what was known of the old one means nothing any more. */
+  onReset? (stamped: StampedPosition): void
+  /** The position shown has moved on. */
+  onAhead? (): void
+}
+
 /** The one ledger position of this process: it is learned from answers, shown to clients, and never goes back (law 4). */
 export class Tracker {
   readonly #now: () => number
-  readonly #onReset: () => void
+  readonly #listener: TrackerListener
   #chainId: number | undefined
+  readonly #isShared: boolean
+  #isSettled: boolean
   #generation = 1
-  #position: Position | undefined
-  #family: string | undefined
+  #highest = 1
+  #shown: StampedPosition | undefined
   #learnedAt = -Infinity
 
-  /** A configured chain id is believed over what any node says; without one the first answer decides. */
-  constructor (chainId: number | undefined, now: () => number, onReset: () => void = () => {}) {
+  /**
+   * A configured chain id is believed over what any node says; without one the first answer decides. Where replicas share what they
+   * know, there is no chain to key by until it is settled among them which generation it is.
+   */
+  constructor (chainId: number | undefined, now: () => number, listener: TrackerListener = {}, isShared = false) {
     this.#chainId = chainId
     this.#now = now
-    this.#onReset = onReset
+    this.#listener = listener
+    this.#isShared = isShared
+    this.#isSettled = !isShared
   }
 
-  /** The chain to key by; undefined until it is configured or learned. */
+  /** The chain to key by; undefined until it is configured or learned, and settled. */
   get chain (): Chain | undefined {
-    return this.#chainId === undefined ? undefined : { id: this.#chainId, generation: this.#generation }
+    return this.#chainId === undefined || !this.#isSettled ? undefined : { id: this.#chainId, generation: this.#generation }
+  }
+
+  /** The generation that was keyed by last, settled or not. */
+  get generation (): number {
+    return this.#generation
+  }
+
+  /** The chain that was configured or learned, settled or not. */
+  get chainId (): number | undefined {
+    return this.#chainId
   }
 
   /** The position that clients are shown. */
   get position (): Position | undefined {
-    return this.#position
+    return this.#shown?.position
+  }
+
+  /** The same with the family of names that it came under. */
+  get stamped (): StampedPosition | undefined {
+    return this.#shown
   }
 
   /** The prefix of the node's own header names, once seen. */
   get family (): string | undefined {
-    return this.#family
+    return this.#shown?.family
   }
 
   /** How long ago an answer last confirmed the position. */
@@ -50,26 +80,70 @@ export class Tracker {
   learn (position: Position, family: string): Learned {
     this.#chainId ??= position.chainId
     if (position.chainId !== this.#chainId) return 'other_chain'
-    const shown = this.#position
-    if (shown === undefined) return this.#show(position, family, 'ahead')
-    const versions = compare(position.head.version, shown.head.version)
-    const times = compare(position.head.timestampUsec, shown.head.timestampUsec)
-    // Within one chain version and time rise together (law 7); blocks may share a time, so only a contradiction counts.
-    const contradiction = versions * times < 0 || (versions === 0 && times !== 0)
-    if (!contradiction) return versions < 0 ? 'behind' : this.#show(position, family, 'ahead')
+    const shown = this.#shown?.position
+    if (shown === undefined || !contradicts(position, shown)) {
+      if (shown !== undefined && position.head.version < shown.head.version) return 'behind'
+      this.#learnedAt = this.#now()
+      this.#show({ position, family })
+      return 'ahead'
+    }
     // Of two chains under one name the one with the later time is the newer.
-    if (times < 0) return 'other_chain'
-    this.#generation++
-    this.#onReset()
-    return this.#show(position, family, 'reset')
+    if (position.head.timestampUsec < shown.head.timestampUsec) return 'other_chain'
+    this.reset({ position, family })
+    return 'reset'
   }
 
-  #show (position: Position, family: string, learned: Learned): Learned {
-    this.#position = position
-    this.#family = family
-    this.#learnedAt = this.#now()
-    return learned
+  /** Takes in a position that another replica or a kept entry proves; whether it can be of this chain. */
+  hear (stamped: StampedPosition): boolean {
+    const { position } = stamped
+    const shown = this.#shown?.position
+    if (position.chainId !== this.#chainId || (shown !== undefined && contradicts(position, shown))) return false
+    if (shown === undefined || position.head.version > shown.head.version) this.#show(stamped)
+    return true
   }
+
+  /** The chain has turned out to be another one: a new generation begins, or it is to be settled which. */
+  reset (stamped: StampedPosition): void {
+    if (this.#isShared) this.#isSettled = false
+    else this.#generation = this.next
+    this.#shown = undefined
+    this.#learnedAt = this.#now()
+    this.#listener.onReset?.(stamped)
+    this.#show(stamped)
+  }
+
+  /** The generation for a chain that nobody has seen before: above every one that was heard of. */
+  get next (): number {
+    return Math.max(this.#generation, this.#highest) + 1
+  }
+
+  /** Keys by a chain and generation from now on; a position that cannot be of it is shown no more. */
+  settle ({ id, generation }: Chain, head: StampedPosition | undefined, isSameChain: boolean): void {
+    this.#chainId = id
+    this.#generation = generation
+    this.heardOf(generation)
+    this.#isSettled = true
+    if (!isSameChain && head === undefined) this.#shown = undefined
+    if (head !== undefined && !this.hear(head)) this.#show(head)
+  }
+
+  /** Another replica has got to a generation: a new one must be higher. */
+  heardOf (generation: number): void {
+    this.#highest = Math.max(this.#highest, generation)
+  }
+
+  #show (stamped: StampedPosition): void {
+    const before = this.#shown?.position.head.version
+    this.#shown = stamped
+    if (before === undefined || stamped.position.head.version > before) this.#listener.onAhead?.()
+  }
+}
+
+/** Whether two positions cannot be of one chain: within one, version and time rise together (law 7); blocks may share a time, so only a contradiction counts. */
+export function contradicts (a: Position, b: Position): boolean {
+  const versions = compare(a.head.version, b.head.version)
+  const times = compare(a.head.timestampUsec, b.head.timestampUsec)
+  return versions * times < 0 || (versions === 0 && times !== 0)
 }
 
 function compare (a: bigint, b: bigint): -1 | 0 | 1 {

@@ -1,12 +1,16 @@
+import { type StampedPosition } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { mediaTypes } from '../reads/accept.js'
-import { type LedgerNode } from './node.js'
+import { type Answer } from '../reads/answer.js'
+import { type Question } from './question.js'
 
 /** How often the head is asked for, and who is told when it is not answered. */
 export interface HeadPollOptions {
   readonly pollMs: number
   readonly now: () => number
   readonly onState: (state: PollState) => void
+  readonly onHead: (stamped: StampedPosition) => void
+  readonly onRelease: (release: string) => void
 }
 
 /** What a poll found, told when it changes. */
@@ -17,15 +21,15 @@ const releaseEveryMs = 15_000
 
 /** Keeps the position fresh in silence, and learns the node's release: traffic itself is the better source while there is any. */
 export class HeadPoll {
-  readonly #node: LedgerNode
+  readonly #ask: (question: Question) => Promise<Answer>
   readonly #tracker: Tracker
   readonly #options: HeadPollOptions
   #timer: NodeJS.Timeout | undefined
   #polledAt = -Infinity
   #underWay: Promise<void> | undefined
 
-  constructor (node: LedgerNode, tracker: Tracker, options: HeadPollOptions) {
-    this.#node = node
+  constructor (ask: (question: Question) => Promise<Answer>, tracker: Tracker, options: HeadPollOptions) {
+    this.#ask = ask
     this.#tracker = tracker
     this.#options = options
   }
@@ -43,7 +47,7 @@ export class HeadPoll {
 
   /** Asks for the head now; callers at the same time share one question. */
   async poll (): Promise<void> {
-    this.#underWay ??= this.#ask().finally(() => { this.#underWay = undefined })
+    this.#underWay ??= this.#askForHead().finally(() => { this.#underWay = undefined })
     await this.#underWay
   }
 
@@ -51,22 +55,33 @@ export class HeadPoll {
     return this.#tracker.ageMs >= this.#options.pollMs || this.#options.now() - this.#polledAt >= releaseEveryMs
   }
 
-  async #ask (): Promise<void> {
+  async #askForHead (): Promise<void> {
     this.#polledAt = this.#options.now()
     try {
-      const answer = await this.#node.ask({ endpoint: 'other', method: 'GET', target: '/v1', headers: { accept: mediaTypes.json }, isIdempotent: true })
-      answer.rest?.destroy()
+      const answer = await askForIndex(this.#ask)
       if (answer.status !== 200 || answer.stamped === undefined) return this.#options.onState('unanswered')
       const learned = this.#tracker.learn(answer.stamped.position, answer.stamped.family)
       if (learned === 'other_chain') return this.#options.onState('other_chain')
       const release = releaseIn(answer.body)
-      if (release !== undefined) this.#node.runs(release)
+      if (release !== undefined) this.#options.onRelease(release)
+      this.#options.onHead(answer.stamped)
       this.#options.onState('answered')
     } catch {
       // Counted by the node itself; the next poll asks again.
       this.#options.onState('unanswered')
     }
   }
+}
+
+/** Where a node stands now; undefined where it does not say. */
+export async function readHead (ask: (question: Question) => Promise<Answer>): Promise<StampedPosition | undefined> {
+  return await askForIndex(ask).then(({ stamped }) => stamped, () => undefined)
+}
+
+async function askForIndex (ask: (question: Question) => Promise<Answer>): Promise<Answer> {
+  const answer = await ask({ endpoint: 'other', method: 'GET', target: '/v1', headers: { accept: mediaTypes.json }, isIdempotent: true })
+  answer.rest?.destroy()
+  return answer
 }
 
 /** The release that the index names as its `git_hash`; a body that is no index names none. */

@@ -1,24 +1,35 @@
+import { type StampedPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
-import { type HeadPoll } from './head-poll.js'
+import { type LiveReleases } from './live-releases.js'
 import { type LedgerNode } from './node.js'
 import { type Question } from './question.js'
+
+/** What the one node is asked through. */
+export interface OneNodeOptions {
+  readonly releases: LiveReleases
+  /** Told of where a node stands that was away, before anything that it says is believed (law 7). */
+  readonly welcome: (stamped: StampedPosition) => Promise<void>
+}
 
 /** The one node that is asked, as the proxy sees it. */
 export class OneNode {
   readonly #node: LedgerNode
-  readonly #poll: HeadPoll
+  readonly #options: OneNodeOptions
+  #isBelieved = false
+  #welcoming: Promise<void> | undefined
+  #furthest = -1n
 
-  constructor (node: LedgerNode, poll: HeadPoll) {
+  constructor (node: LedgerNode, options: OneNodeOptions) {
     this.#node = node
-    this.#poll = poll
+    this.#options = options
   }
 
   async ask (question: Question): Promise<Answer> {
-    return await this.#node.ask(question)
+    return await this.#believed(this.#node.ask(question))
   }
 
   async pass (question: Question, signal: AbortSignal): Promise<Answer> {
-    return await this.#node.pass(question, signal)
+    return await this.#believed(this.#node.pass(question, signal))
   }
 
   /** Whether a version is gone from it, by the window that it last stamped on an answer (law 11). */
@@ -26,13 +37,37 @@ export class OneNode {
     return version < (this.#node.position?.oldest.version ?? 0n)
   }
 
-  /** Asks for the head, so that a chain that is not known yet becomes known. */
-  async poll (): Promise<void> {
-    await this.#poll.poll()
+  /** Whether it has ever got as far as a version: there is no sense in asking again a node that has not. */
+  hasReached (version: bigint): boolean {
+    return version <= this.#furthest
   }
 
-  /** The release that a live node runs; undefined while none is known, when every entry counts as current (law 8). */
-  get release (): string | undefined {
-    return this.#node.up ? this.#node.release : undefined
+  /** Whether no live node runs a release any more; while none is known to live, every entry counts as current (law 8). */
+  isGone (release: string): boolean {
+    return this.#node.up && this.#options.releases.isGone(release)
+  }
+
+  /** Takes in the release that an index answer named. */
+  runs (release: string): void {
+    this.#node.runs(release)
+    this.#options.releases.saw(release)
+  }
+
+  async #believed (asked: Promise<Answer>): Promise<Answer> {
+    const answer = await asked.finally(() => { this.#isBelieved &&= this.#node.up })
+    const { stamped } = answer
+    if (stamped === undefined) return answer
+    if (!this.#isBelieved) {
+      this.#welcoming ??= this.#welcome(stamped).finally(() => { this.#welcoming = undefined })
+      await this.#welcoming
+    }
+    const { version } = stamped.position.head
+    if (version > this.#furthest) this.#furthest = version
+    return answer
+  }
+
+  async #welcome (stamped: StampedPosition): Promise<void> {
+    await this.#options.welcome(stamped)
+    this.#isBelieved = true
   }
 }

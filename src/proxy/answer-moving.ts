@@ -24,7 +24,7 @@ async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain):
 
 /** The position to show with an answer that bears none, such as node info; a process that knows none yet asks for it. */
 export async function shownPosition (parts: Parts): Promise<Outcome['position']> {
-  if (parts.tracker.position === undefined) await parts.nodes.poll()
+  if (parts.tracker.position === undefined) await parts.settle()
   return parts.tracker.position
 }
 

@@ -6,9 +6,10 @@ import { answerMoving } from './answer-moving.js'
 import { isReset } from './ask.js'
 import { fetchHistory } from './fetch.js'
 import { observe } from './observe.js'
-import { type Outcome, type PinnedFetch } from './outcomes.js'
+import { type Hit, type Landing, type Outcome } from './outcomes.js'
 import { type Parts } from './parts.js'
-import { distanceBelow, isOldRendering, lookUp, refuseWhatIsGone, tellPruned } from './window.js'
+import { recall } from './recall.js'
+import { distanceBelow, distanceGone, goneRefusal, isOldRendering, lookUp, tellPruned } from './window.js'
 
 // How long a client waits for a fresh rendering before it gets the kept one (law 8).
 const freshRenderingMs = 500
@@ -22,7 +23,7 @@ export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
 
 /** The chain and generation that this read is about; a process that has not seen its node yet asks for them first. */
 async function pin (parts: Parts): Promise<Chain> {
-  if (parts.tracker.chain === undefined) await parts.nodes.poll()
+  if (parts.tracker.chain === undefined) await parts.settle()
   const { chain } = parts.tracker
   if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
   return chain
@@ -33,47 +34,70 @@ async function answer (parts: Parts, read: Read, chain: Chain): Promise<Outcome>
   if (parts.settings.isObserving) return await observe(parts, read, keys, chain)
   if (classOf(read) === 'moving') return await answerMoving(parts, read, keys, chain)
   const kept = lookUp(parts, read, keys)
-  if (kept === undefined) return await fetchOnce(parts, read, keys, chain)
-  if (!isOldRendering(parts, read, kept)) return hit(parts, read, kept)
+  return kept === undefined ? await fetchOnce(parts, read, keys, chain) : await answerKept(parts, read, keys, chain, kept, 'hit_memory')
+}
+
+/** Answers with what is kept, unless it can be had in the rendering of today. */
+async function answerKept (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry, name: Hit['name']): Promise<Outcome> {
+  if (!isOldRendering(parts, read, kept)) return hit(parts, read, kept, name)
   const fresh = await renderAfresh(parts, read, keys, chain, kept)
   // While that was tried the chain may have been reset, and what was kept of the old one is no answer any more.
   if (isReset(parts, chain)) return await answer(parts, read, await pin(parts))
-  return fresh ?? hit(parts, read, kept)
+  return fresh ?? hit(parts, read, kept, name)
 }
 
-function hit (parts: Parts, read: Read, entry: Entry): Outcome {
+function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Outcome {
   const { position } = parts.tracker
-  return { name: 'hit_memory', entry, kind: distanceBelow(position, read, entry) === undefined ? 'history' : 'pruned', position }
+  return { name, entry, kind: distanceBelow(position, read, entry) === undefined ? 'history' : 'pruned', position }
 }
 
-/** One fetch for a burst of equal reads. */
+/** One look into what replicas share and one fetch for a burst of equal reads. */
 async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
-  refuseWhatIsGone(parts, read)
-  const fly = (): Promise<PinnedFetch> => fetchHistory(parts, read, keys, chain)
+  const fly = async (): Promise<Landing> => await land(parts, read, keys, chain)
   let flown = await parts.flights.do(keys.value, fly)
   if (flown.joined && !isForAll(read, flown.result, keys)) {
     // A page that is not full is of the moment, and whoever joined may have asked after its node was asked (law 5).
     if (read.page !== undefined) return await answerMoving(parts, read, keys, chain)
     flown = await parts.flights.do(keys.text, fly)
   }
-  const { result: fetched, joined } = flown
-  const stamped = read.page !== undefined && fetched.entry === undefined ? fetched.answer.stamped?.position : undefined
-  return { name: joined ? 'collapsed' : 'miss', fetched, position: stamped ?? parts.tracker.position }
+  const { result, joined } = flown
+  switch (result.from) {
+    case 'redis': return await answerKept(parts, read, keys, chain, result.entry, 'hit_redis')
+    case 'nowhere': throw goneRefusal(parts, read)
+    case 'node': {
+      const { fetched } = result
+      const stamped = read.page !== undefined && fetched.entry === undefined ? fetched.answer.stamped?.position : undefined
+      return { name: joined ? 'collapsed' : 'miss', fetched, position: stamped ?? parts.tracker.position }
+    }
+  }
+}
+
+async function land (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
+  const entry = await recall(parts, read, keys, chain)
+  if (entry !== undefined) return { from: 'redis', entry }
+  return distanceGone(parts, read) === undefined ? await ask(parts, read, keys, chain) : { from: 'nowhere' }
+}
+
+async function ask (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
+  return { from: 'node', fetched: await fetchHistory(parts, read, keys, chain) }
 }
 
 /** Whether those who joined may have it too: not a node's failure, nor what quotes a text that others did not send, nor what moves. */
-function isForAll (read: Read, { answer: { status }, entry, text }: PinnedFetch, keys: ReadKeys): boolean {
+function isForAll (read: Read, landing: Landing, keys: ReadKeys): boolean {
+  if (landing.from !== 'node') return landing.from === 'nowhere' || landing.entry.status === 200 || landing.entry.key === keys.text
+  const { answer: { status }, entry, text } = landing.fetched
   if (read.page !== undefined) return entry !== undefined
   return status === 200 || (status < 500 && text === keys.text)
 }
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */
 async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry): Promise<Outcome | undefined> {
-  const flight = parts.flights.do(keys.value, async () => await fetchHistory(parts, read, keys, chain))
+  const flight = parts.flights.do(`afresh ${keys.value}`, async () => await ask(parts, read, keys, chain))
   const flown = await within(freshRenderingMs, flight.catch(() => undefined))
-  if (flown?.result.entry !== undefined) return { name: flown.joined ? 'collapsed' : 'miss', fetched: flown.result, position: parts.tracker.position }
+  const fetched = flown?.result.from === 'node' ? flown.result.fetched : undefined
+  if (flown !== undefined && fetched?.entry !== undefined) return { name: flown.joined ? 'collapsed' : 'miss', fetched, position: parts.tracker.position }
   // Nobody reads what has become too large to keep, or came too late.
-  flight.then(({ result, joined }) => { if (!joined) result.answer.rest?.destroy() }, () => {})
+  flight.then(({ result, joined }) => { if (!joined && result.from === 'node') result.fetched.answer.rest?.destroy() }, () => {})
   parts.renewals.failed(kept)
   return undefined
 }

@@ -38,6 +38,8 @@ export async function askCurrently (parts: Parts, read: Read, chain: Chain): Pro
     (read.page === undefined || verdict.lifetime === undefined) && !isReset(parts, chain) && isBehind(answer, shown)
   const judged = await askTruly(parts, read)
   if (!isLate(judged)) return { ...judged, isLate: false }
+  // Another replica may have shown what no node of this one has reached yet.
+  if (shown !== undefined && !parts.nodes.hasReached(shown)) return counted(judged)
   const again = await askTruly(parts, read).catch(() => undefined)
   if (again === undefined) return counted(judged)
   const [further, other] = isFurther(again.answer, judged.answer) ? [again, judged] : [judged, again]

@@ -2,7 +2,7 @@ import { type Chain } from '../ledger/tracker.js'
 import { judge } from '../reads/lifetime.js'
 import { atVersion, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { askCurrently, askTruly } from './ask.js'
-import { keep, keepForAMoment, learnStream } from './keep.js'
+import { keep, keepForAMoment, learnStream, share } from './keep.js'
 import { type Fetched, type PinnedFetch } from './outcomes.js'
 import { type Parts } from './parts.js'
 
@@ -10,7 +10,9 @@ import { type Parts } from './parts.js'
 export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<PinnedFetch> {
   const judged = read.page === undefined ? await askTruly(parts, read) : await askCurrently(parts, read, chain)
   learnStream(parts, read, chain, judged.answer)
-  return { ...keep(parts, read, keys, chain, judged), text: keys.text }
+  const fetched = keep(parts, read, keys, chain, judged)
+  share(parts, fetched, judged.verdict.lifetime?.ttlMs)
+  return { ...fetched, text: keys.text }
 }
 
 /** Fetches what is of the moment; a state that was read so is kept under the version that it was read at. */
@@ -20,7 +22,11 @@ export async function fetchLatest (parts: Parts, read: Read, keys: ReadKeys, cha
   const { answer } = judged
   learnStream(parts, read, chain, answer)
   if (!judged.isLate) keepForAMoment(parts, read, keys, chain, answer, askedAtMs)
-  if (read.page !== undefined) return keep(parts, read, keys, chain, judged)
+  if (read.page !== undefined) {
+    const page = keep(parts, read, keys, chain, judged)
+    share(parts, page, judged.verdict.lifetime?.ttlMs)
+    return page
+  }
   const version = answer.stamped?.position.head.version
   if (version === undefined || !parts.settings.promoteLatest || read.endpoint.keyedBy !== 'version') {
     return { answer, entry: undefined, notKept: undefined }

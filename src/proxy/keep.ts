@@ -1,4 +1,5 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
+import { type Stored } from '../cache/stored.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Answer, contentTypeOf } from '../reads/answer.js'
 import { readEventPage } from '../reads/event-page.js'
@@ -7,7 +8,7 @@ import { blockKeyOf, momentKeyOf, type Read, type ReadKeys } from '../reads/read
 import { isReset, type Judged } from './ask.js'
 import { heldMs } from './held.js'
 import { type Fetched } from './outcomes.js'
-import { ownLines } from './own-lines.js'
+import { ownLines, ownValues } from './own-lines.js'
 import { type Parts } from './parts.js'
 
 /** Keeps an answer that is proven history, or says why not. */
@@ -18,6 +19,15 @@ export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, ju
   if (verdict.lifetime === undefined) return notKept(parts, read, answer, hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept)
   const entry = entryOf(parts, keys, answer, verdict.lifetime)
   return parts.memory.set(entry) ? { answer, entry, notKept: undefined } : notKept(parts, read, answer, 'too_large')
+}
+
+/** Shares with the other replicas what was kept here; what a latest read has taught is not worth their while. */
+export function share (parts: Parts, { answer, entry }: Fetched, ttlMs: number | undefined): void {
+  const { stamped } = answer
+  if (parts.shared === undefined || entry === undefined || stamped === undefined) return
+  const { key, status, contentType, body, etag, release, lowestVersion, block } = entry
+  const stored: Stored = { key, status, contentType, body, etag, release, lowestVersion, range: block, stamped, ...ownValues(answer, stamped.family) }
+  parts.shared.keep({ stored, blocks: block?.blocks, ttlMs })
 }
 
 /** Holds an answer of the moment for as long as an operator allows, counted from when it was asked for. */
@@ -74,7 +84,7 @@ function partsOf (parts: Parts, answer: Answer): Pick<Parameters<typeof makeEntr
     status: answer.status === 200 ? 200 : 404,
     contentType: contentTypeOf(answer),
     body: answer.body,
-    ownLines: ownLines(answer, parts.settings.emit, parts.tracker.family),
+    ownLines: ownLines(ownValues(answer, parts.tracker.family), parts.settings.emit, parts.tracker.family),
     release: answer.release
   }
 }

@@ -4,31 +4,35 @@ import { shownPosition } from './answer-moving.js'
 import { askCurrently, askTruly, type Judged } from './ask.js'
 import { fetchHistory, fetchLatest } from './fetch.js'
 import { heldOutcome } from './held.js'
-import { type Fetched, type Observation, type PinnedFetch } from './outcomes.js'
+import { type Fetched, type Observation } from './outcomes.js'
 import { type Parts } from './parts.js'
+import { recall } from './recall.js'
 import { distanceGone, isOldRendering, lookUp } from './window.js'
 
 /** Asks the node for each request, keeps what serving would have kept and no more, and says what would have come of it. */
 export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Observation> {
   const wouldBe = async (name: Observation['wouldBe'], fetched: Seen): Promise<Observation> => await observed(parts, read, name, fetched)
   if (classOf(read) === 'moving') {
-    const wouldHit = heldOutcome(parts, read, keys) !== undefined
-    return wouldHit
+    const isHeld = heldOutcome(parts, read, keys) !== undefined
+    return isHeld
       ? await wouldBe('hit_memory', unkept(await askCurrently(parts, read, chain)))
       : await wouldBe('forwarded', { ...await fetchLatest(parts, read, keys, chain), isHistory: false })
   }
-  const kept = lookUp(parts, read, keys)
-  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe('hit_memory', unkept(await askTruly(parts, read)))
+  const inMemory = lookUp(parts, read, keys)
+  const kept = inMemory ?? await recall(parts, read, keys, chain)
+  const wouldHit = inMemory === undefined ? 'hit_redis' : 'hit_memory'
+  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe(wouldHit, unkept(await askTruly(parts, read)))
   if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('refused', unkept(await askTruly(parts, read)))
-  const fly = async (): Promise<PinnedFetch> => await fetchHistory(parts, read, keys, chain)
   // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
   const wouldJoin = parts.flights.has(keys.value)
-  const fetched = wouldJoin ? await fly() : (await parts.flights.do(keys.value, fly)).result
+  const fetching = fetchHistory(parts, read, keys, chain)
+  if (!wouldJoin) await parts.flights.do(keys.value, async () => ({ from: 'node', fetched: await fetching }))
+  const fetched = await fetching
   const seen = { ...fetched, isHistory: fetched.entry !== undefined }
   if (kept === undefined || fetched.entry !== undefined) return await wouldBe(wouldJoin ? 'collapsed' : 'miss', seen)
   // What cannot be rendered afresh would have been served as it was (law 8).
   parts.renewals.failed(kept)
-  return await wouldBe('hit_memory', seen)
+  return await wouldBe(wouldHit, seen)
 }
 
 /** What came of asking, and whether it is history. */

@@ -17,18 +17,24 @@ export type Fetched =
 /** A fetch of history, with the text that its answer may quote. */
 export type PinnedFetch = Fetched & { readonly text: string }
 
+/** What a flight for history brings: what replicas share, a node's answer, or that it is gone from every node. */
+export type Landing =
+  | { readonly from: 'redis', readonly entry: Entry }
+  | { readonly from: 'node', readonly fetched: PinnedFetch }
+  | { readonly from: 'nowhere' }
+
 /** An answered read. */
 export type Outcome = Hit | Fetch | Forward | Observation
 
-/** Answered from memory: history, beyond the nodes' window where it is pruned, or what was so a moment ago. */
+/** Answered from the cache: history, beyond the nodes' window where it is pruned, or what was so a moment ago. */
 export interface Hit {
-  readonly name: 'hit_memory'
+  readonly name: 'hit_memory' | 'hit_redis'
   readonly entry: Entry
   readonly kind: 'history' | 'pruned' | 'moment'
   readonly position: Position | undefined
 }
 
-/** Answered by a node and looked for in memory before. */
+/** Answered by a node and looked for in the cache before. */
 export interface Fetch {
   readonly name: 'miss' | 'collapsed'
   readonly fetched: Fetched
@@ -55,18 +61,29 @@ export function countedAs (outcome: Outcome): OutcomeName {
   return outcome.name === 'observed' ? outcome.wouldBe : outcome.name
 }
 
+/** Whether it was answered from the cache. */
+export function isHit (outcome: Outcome): outcome is Hit {
+  return outcome.name === 'hit_memory' || outcome.name === 'hit_redis'
+}
+
 /** Whether an outcome may be had by all who asked for it together: what streams has one reader. */
 export function isShareable (outcome: Outcome): boolean {
-  return outcome.name === 'hit_memory' || outcome.fetched.answer.rest === undefined
+  return isHit(outcome) || outcome.fetched.answer.rest === undefined
+}
+
+/** The same of what a flight for history brings. */
+export function isForMany (landing: Landing): boolean {
+  return landing.from !== 'node' || landing.fetched.answer.rest === undefined
 }
 
 /** The Cache-Status line of an outcome (RFC 9211). */
 export function cacheStatusOf (outcome: Outcome): string {
   switch (outcome.name) {
-    case 'hit_memory': return outcome.kind === 'pruned' ? 'varve; hit; detail=pruned' : 'varve; hit; detail=memory'
+    case 'hit_memory': return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=memory'
+    case 'hit_redis': return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=redis'
     case 'collapsed': return 'varve; fwd=uri-miss; collapsed'
     case 'forwarded': return passedStatus
-    case 'observed': return outcome.wouldBe === 'hit_memory' ? `${passedStatus}; detail=would-hit` : passedStatus
+    case 'observed': return outcome.wouldBe.startsWith('hit_') ? `${passedStatus}; detail=would-hit` : passedStatus
     case 'miss': {
       const { answer, entry, notKept } = outcome.fetched
       const end = entry === undefined ? `detail=${notKept}` : 'stored'
@@ -74,6 +91,8 @@ export function cacheStatusOf (outcome: Outcome): string {
     }
   }
 }
+
+const prunedHit = 'varve; hit; detail=pruned'
 
 /** The Cache-Status line of what is handed on without a look into the cache. */
 export const passedStatus = 'varve; fwd=bypass'

@@ -1,11 +1,21 @@
 import { specificationFamily } from '../ledger/position.js'
 import { type Answer, headerOf } from '../reads/answer.js'
 
-/** The header lines that belong to an answer and travel with it, the cursor and the gas used, under the names that clients are shown. */
-export function ownLines (answer: Answer, emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
-  if (family === undefined) return []
-  return ['cursor', 'gas-used'].flatMap(name => {
-    const value = headerOf(answer, family + name)
+/** What belongs to an answer and travels with it: where its next page begins, and what computing it cost. */
+export interface OwnValues {
+  readonly cursor: string | undefined
+  readonly gasUsed: string | undefined
+}
+
+/** Reads them from an answer. */
+export function ownValues (answer: Answer, family: string | undefined): OwnValues {
+  const valueOf = (name: string): string | undefined => family === undefined ? undefined : headerOf(answer, family + name)
+  return { cursor: valueOf('cursor'), gasUsed: valueOf('gas-used') }
+}
+
+/** Their header lines, under the names that clients are shown. */
+export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
+  return [['cursor', cursor], ['gas-used', gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
     return familiesOf(emit, family).flatMap(prefix => [prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name, value])
   })

@@ -1,5 +1,6 @@
 import { type Compressor } from '../cache/compressor.js'
 import { type Memory } from '../cache/memory.js'
+import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
 import { type Tracker } from '../ledger/tracker.js'
@@ -7,7 +8,9 @@ import { type Question } from '../nodes/question.js'
 import { type Answer } from '../reads/answer.js'
 import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
-import { type Outcome, type PinnedFetch } from './outcomes.js'
+import { type ReadKeys } from '../reads/read.js'
+import { type Forgetting } from './forgetting.js'
+import { type Landing, type Outcome } from './outcomes.js'
 import { type Pruning } from './pruning.js'
 import { type Renewals } from './renewals.js'
 
@@ -17,8 +20,18 @@ export interface Asker {
   pass (question: Question, signal: AbortSignal): Promise<Answer>
   /** Whether a version is gone from all of them, by their last known windows. */
   lacks (version: bigint): boolean
-  readonly release: string | undefined
-  poll (): Promise<void>
+  /** Whether any of them has ever got as far as a version. */
+  hasReached (version: bigint): boolean
+  /** Whether no live node runs a release any more. */
+  isGone (release: string): boolean
+}
+
+/** The tier behind memory that replicas share, as reads see it. */
+export interface Shared {
+  /** What replicas have of a read; undefined also where that cannot be told in time. */
+  find (keys: ReadKeys, version: bigint | undefined): Promise<Found | undefined>
+  /** Shares an entry; no answer waits for it. */
+  keep (item: ToShare): void
 }
 
 /** What the proxy tells of its work, for the metrics. */
@@ -53,10 +66,15 @@ export interface Parts {
   readonly tracker: Tracker
   readonly memory: Memory
   readonly compressor: Compressor
+  /** What replicas share; undefined where nothing is shared. */
+  readonly shared: Shared | undefined
+  readonly forgetting: Forgetting
   readonly streamEnds: StreamEnds
-  readonly flights: SingleFlight<PinnedFetch>
+  readonly flights: SingleFlight<Landing>
   readonly latestFlights: GatheringFlight<Outcome>
   readonly nodes: Asker
+  /** Finds out which chain it is, from a node, or from what is remembered where none answers. */
+  readonly settle: () => Promise<void>
   readonly pruning: Pruning
   readonly renewals: Renewals
   readonly tally: ProxyTally

@@ -7,7 +7,7 @@ import { dependsOnRelease, type Read } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
 import { heldTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
-import { familiesOf, ownLines } from './own-lines.js'
+import { familiesOf, ownLines, ownValues } from './own-lines.js'
 import { type Parts } from './parts.js'
 import { archivalLines } from './pruning.js'
 
@@ -58,7 +58,7 @@ export class Stamper {
   reply (read: Read, outcome: Outcome, wishes: Wishes): Reply {
     const lines = ['cache-status', cacheStatusOf(outcome), 'vary', vary, ...this.positionLines(outcome.position)]
     switch (outcome.name) {
-      case 'hit_memory':
+      case 'hit_memory': case 'hit_redis':
         lines.push(...(outcome.kind === 'moment' ? ['cache-control', 'no-store'] : this.#cacheControlLines(read)))
         return this.#kept(outcome.entry, lines, wishes)
       case 'miss': case 'collapsed':
@@ -81,7 +81,7 @@ export class Stamper {
   pass (answer: Answer): Reply {
     const family = answer.stamped?.family ?? this.#tracker.family
     const position = answer.stamped?.position
-    const lines = ['cache-status', passedStatus, ...this.positionLines(position), ...ownLines(answer, this.#emit, family), ...archivalLines(answer)]
+    const lines = ['cache-status', passedStatus, ...this.positionLines(position), ...ownLines(ownValues(answer, family), this.#emit, family), ...archivalLines(answer)]
     for (const name of passedOn) {
       const value = headerOf(answer, name)
       if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
@@ -120,7 +120,8 @@ export class Stamper {
   }
 
   #passed (answer: Answer, lines: string[], { ifNoneMatch }: Wishes): Reply {
-    const own = ownLines(answer, this.#emit, this.#tracker.family)
+    const { family } = this.#tracker
+    const own = ownLines(ownValues(answer, family), this.#emit, family)
     lines.push('cache-control', 'no-store', ...own)
     const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
     if (etag !== undefined) lines.push('etag', etag)

@@ -2,7 +2,8 @@ import { type Entry } from '../cache/entry.js'
 import { type Position } from '../ledger/position.js'
 import { type Answer, errorOf } from '../reads/answer.js'
 import { isRendered, type Read, type ReadKeys } from '../reads/read.js'
-import { type Outcome } from './outcomes.js'
+import { type Refusal } from '../reads/refusal.js'
+import { isHit, type Outcome } from './outcomes.js'
 import { type Parts } from './parts.js'
 
 /** What is kept for a read. A value is shared by all spellings of it, a not-found, which echoes the client's text, by equal texts alone. */
@@ -10,12 +11,16 @@ export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undef
   const kept = keys.blocks !== undefined && read.speaksOf !== undefined
     ? parts.memory.getBlock(keys.blocks, read.speaksOf)
     : parts.memory.get(keys.value) ?? (keys.text === keys.value ? undefined : parts.memory.get(keys.text))
-  const isServed = kept === undefined || parts.settings.servePruned || distanceBelow(parts.tracker.position, read, kept) === undefined
-  return isServed ? kept : undefined
+  return kept !== undefined && isServed(parts, read, kept) ? kept : undefined
+}
+
+/** Whether what is kept may be given: beyond the nodes' window only where an operator wants that. */
+export function isServed (parts: Parts, read: Read, kept: Pick<Entry, 'lowestVersion'>): boolean {
+  return parts.settings.servePruned || distanceBelow(parts.tracker.position, read, kept) === undefined
 }
 
 /** How far a read, or the kept page that answers it, is below the oldest version that a node still has; undefined for what is not below it. */
-export function distanceBelow (position: Position | undefined, read: Read, kept?: Entry): bigint | undefined {
+export function distanceBelow (position: Position | undefined, read: Read, kept?: Pick<Entry, 'lowestVersion'>): bigint | undefined {
   const version = read.speaksOf ?? kept?.lowestVersion
   return version !== undefined && position !== undefined && version < position.oldest.version ? position.oldest.version - version : undefined
 }
@@ -28,24 +33,23 @@ export function distanceGone (parts: Parts, read: Read): bigint | undefined {
 }
 
 /** Law 11: what every node has pruned is gone, and asking them would only tell so again. */
-export function refuseWhatIsGone (parts: Parts, read: Read): void {
-  const distance = distanceGone(parts, read)
-  if (read.speaksOf === undefined || distance === undefined) return
+export function goneRefusal (parts: Parts, read: Read): Refusal {
+  const version = read.speaksOf ?? 0n
+  const distance = distanceBelow(parts.tracker.position, read)
   parts.tally.pruned(read.endpoint.name, 'local', distance)
-  throw parts.pruning.refusal(read.speaksOf, read.speaksOf + distance)
+  return parts.pruning.refusal(version, version + (distance ?? 0n))
 }
 
 /** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */
 export function isOldRendering (parts: Parts, read: Read, kept: Entry): boolean {
-  const running = parts.nodes.release
-  return isRendered(read) && kept.release !== undefined && running !== undefined && kept.release !== running &&
+  return isRendered(read) && kept.release !== undefined && parts.nodes.isGone(kept.release) &&
     distanceBelow(parts.tracker.position, read, kept) === undefined && !parts.renewals.isResting(kept)
 }
 
 /** Counts a read of what the nodes have pruned, by who answered it. */
 export function tellPruned (parts: Parts, read: Read, outcome: Outcome): void {
   const { position } = parts.tracker
-  if (outcome.name === 'hit_memory') {
+  if (isHit(outcome)) {
     if (outcome.kind === 'pruned') parts.tally.pruned(read.endpoint.name, 'cache', distanceBelow(position, read, outcome.entry))
   } else if (outcome.fetched.notKept === 'pruned_page' || saysPruned(read, outcome.fetched.answer)) {
     parts.tally.pruned(read.endpoint.name, 'upstream', distanceBelow(position, read))

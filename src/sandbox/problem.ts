@@ -68,6 +68,16 @@ export function versionPruned (version: bigint): Problem {
   return new Problem('ledger', 'version_pruned', `Ledger version(${version}) has been pruned`)
 }
 
+/** A height above the newest block. */
+export function blockNotFound (height: bigint): Problem {
+  return new Problem('ledger', 'block_not_found', `Block not found by Block height(${height})`)
+}
+
+/** A height below the oldest block. */
+export function blockPruned (height: bigint): Problem {
+  return new Problem('ledger', 'block_pruned', `Block(${height}) has been pruned`)
+}
+
 /** An item that a table does not hold; the key is told as it was sent. */
 export function itemNotFound (handle: Address, key: string, version: bigint): Problem {
   return new Problem('ledger', 'table_item_not_found',

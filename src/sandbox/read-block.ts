@@ -1,17 +1,32 @@
 import { lengthBytes, u64Bytes } from './bcs.js'
 import { type Block, type Ledger } from './ledger.js'
 import { flagQuery, plainU64Param } from './params.js'
-import { formOf, paramOf, type Question, readableVersion, success } from './question.js'
+import { blockNotFound, blockPruned } from './problem.js'
+import { formOf, paramOf, type Question, readableVersion, success, type View } from './question.js'
 import { type Reply } from './reply.js'
 import { transactionBytes, transactionRecord } from './transactions.js'
 
 /** Fetches the block that holds a version. */
-export function readBlock (question: Question): Reply {
+export function readBlockByVersion (question: Question): Reply {
   const asked = plainU64Param('version', paramOf(question, 0))
+  return readBlock(question, 'Get block by version', ({ ledger }) => ledger.blockOf(readableVersion(question.view, asked)))
+}
+
+/** Fetches the block of a height. */
+export function readBlockByHeight (question: Question): Reply {
+  const asked = plainU64Param('block_height', paramOf(question, 0))
+  return readBlock(question, 'Get block by height', ({ ledger, position }) => {
+    if (asked > position.blockHeight) throw blockNotFound(asked)
+    if (asked < position.oldestBlockHeight) throw blockPruned(asked)
+    return ledger.block(asked)
+  })
+}
+
+function readBlock (question: Question, operation: string, find: (view: View) => Block): Reply {
   const withTransactions = flagQuery(question.query, 'with_transactions')
-  const form = formOf(question, 'Get block by version')
+  const form = formOf(question, operation)
   const { ledger } = question.view
-  const block = ledger.blockOf(readableVersion(question.view, asked))
+  const block = find(question.view)
   const versions = withTransactions ? versionsOf(block, question.settings.blockTransactionsMax) : undefined
   return success(question, form, form === 'json' ? blockJson(ledger, block, versions) : blockBytes(ledger, block, versions))
 }

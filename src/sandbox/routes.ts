@@ -1,5 +1,5 @@
 import { type Question } from './question.js'
-import { readBlock } from './read-block.js'
+import { readBlockByHeight, readBlockByVersion } from './read-block.js'
 import { readEvents } from './read-events.js'
 import { readModules } from './read-modules.js'
 import { readGasPrice, readHealth, readIndex, readInfo } from './read-node.js'
@@ -20,7 +20,8 @@ export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], answer: readTableItem },
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
   { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
-  { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlock },
+  { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlockByVersion },
+  { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], answer: readBlockByHeight },
   { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },
   { endpoint: 'info', method: 'GET', path: ['v1', 'info'], answer: readInfo },
   { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], answer: readHealth },

@@ -7,7 +7,7 @@ import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
 import { withoutEffect } from '../../src/config/not-yet.js'
 import { maskSecrets } from '../../src/config/secrets.js'
 
-// Section 2 of the contract, with the one upstream that it shows.
+// Section 2 of the contract, with the one upstream that it shows and the keys that varve adds.
 const contract = `
 listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null }
@@ -32,7 +32,7 @@ hedge: { share: 0.05, burst: 10, afterMs: 500 }
 waitForVersion: { ms: 0, blocks: 2 }
 cache:
   memory: { maxMb: 256 }
-  redis: { url: null, cluster: [], sentinel: { name: null, hosts: [] }, keyPrefix: varve, timeoutMs: 50, ttlSeconds: 2592000 }
+  redis: { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, caFile: null, keyPrefix: varve, timeoutMs: 50, ttlSeconds: 2592000 }
   maxEntryMb: 8
 latest: { stateMs: 0, infoMs: 1000, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }

@@ -10,7 +10,9 @@ async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms:
   const node = new LedgerNode({ name: 'n', url: stub.url, headers: {}, timeoutMs: 1000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now() }, { asked: () => {} })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollState[] = []
-  const poll = new HeadPoll(node, tracker, { pollMs, now: () => now.ms, onState: state => states.push(state) })
+  const poll = new HeadPoll(async question => await node.ask(question), tracker, {
+    pollMs, now: () => now.ms, onState: state => states.push(state), onHead: () => {}, onRelease: release => { node.runs(release) }
+  })
   t.teardown(async () => {
     poll.stop()
     await node.close()

@@ -4,6 +4,7 @@ import t from 'tap'
 import { ask, item } from '../support/client.js'
 import { answerIndex, ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
+import { isHit } from '../../src/proxy/outcomes.js'
 import { cacheStatusOf } from '../../src/proxy/outcomes.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { varveAt } from '../support/varve.js'
@@ -35,7 +36,7 @@ t.test('a thousand equal misses are one read of the node, each answered', async 
   const here = new Promise<void>(resolve => { arrived = resolve })
   const stub = await stubNode(t, (_request, response) => { arrived(); held.then(() => { ok(response, '[]') }, () => {}) })
   const { parts } = partsAt(t, stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   const outcomes = Array.from({ length: 1000 }, async () => await answerRead(parts, readOf(modules)))
   await here
   release()
@@ -180,10 +181,10 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
     arrived()
   })
   const { parts } = partsAt(t, stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   const statusOf = async (target: string): Promise<number> => {
     const outcome = await answerRead(parts, readOf(target))
-    return outcome.name === 'hit_memory' ? 200 : outcome.fetched.answer.status
+    return isHit(outcome) ? 200 : outcome.fetched.answer.status
   }
   for (const target of [modules, '/v1/accounts/0x1/modules']) {
     const first = new Promise<void>(resolve => { arrived = resolve })
@@ -314,7 +315,7 @@ t.test('a burst of latest reads is two reads of the node: one under way, one gat
     const outcome = await answerRead(parts, latest)
     return outcome.name === 'forwarded' ? outcome.fetched.answer.body.toString() : outcome.name
   }
-  await parts.nodes.poll()
+  await parts.settle()
   const first = new Promise<void>(resolve => { arrived = resolve })
   const early = bodyOf()
   await first
@@ -345,11 +346,11 @@ t.test('a rendering of a release that runs no more is read afresh, and served as
   const read = readOf(modules)
   const served = async (): Promise<[string, string]> => {
     const outcome = await answerRead(parts, read)
-    return [outcome.name, (outcome.name === 'hit_memory' ? outcome.entry : outcome.fetched.answer).body.toString()]
+    return [outcome.name, (isHit(outcome) ? outcome.entry : outcome.fetched.answer).body.toString()]
   }
   t.same(await served(), ['miss', '[1]'])
   release = 'bbbb'
-  await parts.nodes.poll()
+  await parts.settle()
   answer = () => {}
   const started = performance.now()
   t.same(await Promise.all(Array.from({ length: 5 }, served)), Array(5).fill(['hit_memory', '[1]']), 'a node that is mute')
@@ -368,12 +369,12 @@ t.test('a fresh rendering takes the place of the old one, for all who ask at the
   const { parts } = partsAt(t, stub.url)
   const served = async (): Promise<[string, string]> => {
     const outcome = await answerRead(parts, readOf(modules))
-    return [outcome.name, (outcome.name === 'hit_memory' ? outcome.entry : outcome.fetched.answer).body.toString()]
+    return [outcome.name, (isHit(outcome) ? outcome.entry : outcome.fetched.answer).body.toString()]
   }
-  await parts.nodes.poll()
+  await parts.settle()
   t.same(await served(), ['miss', '[1]'])
   release = 'bbbb'
-  await parts.nodes.poll()
+  await parts.settle()
   t.same(await Promise.all([served(), served()]), [['miss', '[2]'], ['collapsed', '[2]']])
   t.same(await served(), ['hit_memory', '[2]'])
 })
@@ -383,11 +384,11 @@ t.test('a rendering whose version no node has any more is served as it is, witho
   let oldest = '10'
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`) })
   const { parts } = partsAt(t, stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   await answerRead(parts, readOf(modules))
   release = 'bbbb'
   oldest = '600'
-  await parts.nodes.poll()
+  await parts.settle()
   t.match(await answerRead(parts, readOf(modules)), { name: 'hit_memory', kind: 'pruned' })
   t.equal(stub.asked.length, 1)
 })
@@ -398,10 +399,10 @@ t.test('a reset that is learned while a rendering is read afresh takes the old c
   let answer = (response: ServerResponse): void => { ok(response, '["old chain"]') }
   const stub = await stubNode(t, (_request, response) => { answer(response) }, (_request, response) => { response.writeHead(200, stamps(index)).end(`{"git_hash":"${release}"}`) })
   const { parts } = partsAt(t, stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   await answerRead(parts, readOf(modules))
   release = 'bbbb'
-  await parts.nodes.poll()
+  await parts.settle()
   let asked: () => void = () => {}
   const arrived = new Promise<void>(resolve => { asked = resolve })
   answer = () => { asked() }
@@ -409,7 +410,7 @@ t.test('a reset that is learned while a rendering is read afresh takes the old c
   await arrived
   index = { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }
   answer = response => { response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end('{"error_code":"version_not_found"}') }
-  await parts.nodes.poll()
+  await parts.settle()
   t.match(await reading, { name: /miss|collapsed/, position: { head: { version: 100n } } })
 })
 

@@ -51,12 +51,12 @@ async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial
     },
     settings: { ...made.settings, ...settings }
   }
-  await parts.nodes.poll()
+  await parts.settle()
   return { sandbox, parts, clock, tally, get: async target => await answerRead(parts, readOf(target)) }
 }
 
 const askedOf = (sandbox: Sandbox): number => sandbox.asked.of('account_events')
-const bodyOf = (outcome: Outcome): string => (outcome.name === 'hit_memory' ? outcome.entry : outcome.fetched.answer).body.toString()
+const bodyOf = (outcome: Outcome): string => ('entry' in outcome ? outcome.entry : outcome.fetched.answer).body.toString()
 const shownIn = (outcome: Outcome): bigint | undefined => outcome.position?.head.version
 const countIn = (body: string): number => (JSON.parse(body) as unknown[]).length
 /** Gives a held request the time to read its state. */
@@ -200,7 +200,7 @@ t.test('a full page bears the present position, and any other the one stamped on
   while (hold.count < asked.length) await aTurn()
   await aTurn()
   sandbox.ledger.grow(7)
-  await parts.nodes.poll()
+  await parts.settle()
   const now = sandbox.ledger.head.version
   hold.release()
   t.same((await Promise.all(asked)).map(shownIn), [now, before, before, before])
@@ -214,7 +214,7 @@ t.test('who joins a page that was short gets no answer older than the own questi
   await hold.arrived
   await aTurn()
   sandbox.ledger.grow(9)
-  await parts.nodes.poll()
+  await parts.settle()
   const late = Array.from({ length: 30 }, async () => await get(page))
   sandbox.faults.add({ kind: 'lag', blocks: 3, match: 'account_events' })
   hold.release()
@@ -273,7 +273,7 @@ t.test('a page that came from behind and is too large to gather is let go of whe
     response.on('close', close).writeHead(200, { 'content-type': 'application/json', ...behind }).write(`["${'x'.repeat(1_500_000)}`)
   })
   const { parts } = partsAt(t, stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   const outcome = await answerRead(parts, readOf(`${blocks}?start=5&limit=5`))
   t.same([bodyOf(outcome), shownIn(outcome)], ['[]', 1000n])
   await closed
@@ -380,14 +380,14 @@ t.test('a page that an old release rendered is read afresh once another runs, un
   for (const page of pages) await get(page)
   sandbox.ledger.release = releases.events
   sandbox.ledger.pruneTo(350)
-  await parts.nodes.poll()
+  await parts.settle()
   sandbox.asked.reset()
   const told = async (): Promise<string[]> => (await Promise.all(pages.map(get))).map(cacheStatusOf)
   t.same(await told(), ['varve; hit; detail=pruned', stored])
   t.same(await told(), ['varve; hit; detail=pruned', hit])
   t.equal(askedOf(sandbox), 1)
   sandbox.ledger.release = releases.enums
-  await parts.nodes.poll()
+  await parts.settle()
   sandbox.faults.add({ kind: 'body', body: '[]', match: 'account_events' })
   const both = await Promise.all(Array.from({ length: 2 }, async () => await get(String(pages[1]))))
   for (const old of both) t.same([old.name, countIn(bodyOf(old))], ['hit_memory', 5], 'what is not the page does not take its place')
@@ -425,7 +425,7 @@ t.test(`what is kept of streams is what a node says that never forgot anything, 
           const shown = parts.tracker.position?.head.version ?? 0n
           const asked = askedOf(sandbox)
           for (const outcome of await Promise.all(Array.from({ length: times }, async () => await get(read)))) {
-            const entry = outcome.name === 'hit_memory' ? outcome.entry : outcome.fetched.entry
+            const entry = 'entry' in outcome ? outcome.entry : outcome.fetched.entry
             const answer = entry ?? ('fetched' in outcome ? outcome.fetched.answer : undefined)
             const says = (truth: typeof direct): boolean => answer?.status === truth.status && answer.body.equals(truth.bytes)
             const problem = entry !== undefined

@@ -38,14 +38,14 @@ async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial
   const clock = { ms: 0 }
   const made = partsAt(t, sandbox.url, clock).parts
   const parts = { ...made, settings: { ...made.settings, ...settings } }
-  await parts.nodes.poll()
+  await parts.settle()
   sandbox.asked.reset()
   return { sandbox, parts, clock, get: async target => tell(await answerRead(parts, readOf(target)).catch((error: unknown) => error as Refusal)) }
 }
 
 function tell (outcome: Outcome | Refusal): Told {
   if (outcome instanceof Refusal) return { name: 'refused', status: outcome.status, body: outcome.body, version: undefined }
-  const { status, body } = outcome.name === 'hit_memory' ? outcome.entry : outcome.fetched.answer
+  const { status, body } = 'entry' in outcome ? outcome.entry : outcome.fetched.answer
   return { name: outcome.name, status, body: body.toString(), version: outcome.position?.head.version }
 }
 
@@ -323,7 +323,7 @@ t.test('a reset of the chain takes all that was held with it', async t => {
   const { sandbox, parts, get } = await proxyAt(t, {}, { stateMs: 1000 })
   for (const target of [info, gas, modules]) t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
   sandbox.faults.add({ kind: 'otherChain' })
-  await parts.nodes.poll()
+  await parts.settle()
   for (const target of [info, gas, modules]) t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
   t.same(['info', 'estimate_gas_price', 'account_modules'].map(name => sandbox.asked.of(name as EndpointName)), [2, 2, 2])
 })

@@ -261,7 +261,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
   const clock = { ms: 0 }
   const made = partsAt(t, sandbox.url, clock).parts
   const parts: Parts = { ...made, settings: { ...made.settings, ...settings } }
-  await parts.nodes.poll()
+  await parts.settle()
   let fails = false
   return {
     sandbox,
@@ -273,7 +273,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
       if (step === 'later') clock.ms += 15
       if (step === 'upgrade') sandbox.ledger.release = sandbox.ledger.release === releases.variants ? releases.enums : releases.variants
       if (step === 'fail') fails = true
-      else await parts.nodes.poll()
+      else await parts.settle()
     },
     get: async ({ target, key = '', accept }) => {
       const { version } = sandbox.ledger.head

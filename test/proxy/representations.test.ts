@@ -44,7 +44,7 @@ async function proxyAt (t: Test, url: string, { cacheControl = 'revalidate', ...
   const app = publicApp({ config, parts, stamper: new Stamper(parts, cacheControl), metrics: new Metrics(), log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
   t.teardown(async () => { await app.close() })
   const own = await app.listen({ port: 0, host: '127.0.0.1' })
-  await parts.nodes.poll()
+  await parts.settle()
   return { parts, get: async (target, how) => await ask(own, target, how) }
 }
 
@@ -175,7 +175,7 @@ t.test('a 304 says all that a 200 would say but what belongs to the body, and br
       const full = await proxy.get(target, asking)
       t.equal(full.headers[status], name)
       proxy.sandbox.ledger.grow()
-      await proxy.parts.nodes.poll()
+      await proxy.parts.settle()
       const got = await proxy.get(target, add(asking, { 'if-none-match': target.startsWith(stream) && target !== page ? '*' : String(full.headers.etag) }))
       t.same([got.status, got.body], [304, ''], target)
       const now = await proxy.get(target, asking)
@@ -302,7 +302,7 @@ t.test('clients and CDNs are told what the operator chose, to the letter for eac
     ]
     for (const [target, how] of moving) t.equal((await get(target, how)).headers['cache-control'], 'no-store', `${cacheControl} ${target}`)
     sandbox.ledger.pruneTo(800)
-    await proxy.parts.nodes.poll()
+    await proxy.parts.settle()
     t.match(await get(table, cells), { headers: { [status]: 'varve; hit; detail=pruned', 'cache-control': { revalidate: 'no-cache', immutable: year, off: undefined }[cacheControl] } })
   }
 })
@@ -355,7 +355,7 @@ t.test('a fresh rendering takes the place of the old one in every form', async t
   const { sandbox, parts, get } = proxy
   const old = await packed(proxy, modules)
   sandbox.ledger.release = releases.events
-  await parts.nodes.poll()
+  await parts.settle()
   const direct = (await ask(sandbox.url, modules)).bytes
   for (const coding of ['br', 'gzip', 'identity']) {
     const got = await get(modules, { headers: { 'accept-encoding': coding, 'if-none-match': Object.values(old).join() } })
@@ -372,7 +372,7 @@ t.test('a rendering that could not be read afresh rests in all its forms: making
   const { sandbox, parts, get } = proxy
   await get(modules)
   sandbox.ledger.release = releases.events
-  await parts.nodes.poll()
+  await parts.settle()
   sandbox.faults.add({ kind: 'error', code: 'internal_error', match: 'account_modules' })
   for (const coding of ['br', 'br', 'gzip', 'gzip', 'identity']) {
     t.match(await get(modules, { headers: { 'accept-encoding': coding } }), { status: 200, headers: { [status]: hit } })

@@ -466,7 +466,7 @@ t.test('an answer of another chain is no answer', async t => {
   t.match(await varve.get('/v1/well'), { status: 200, headers: { 'x-node-chain-id': '4' } })
   const endless = await heldNode(t)
   const { parts } = partsAt(t, endless.stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   const passing = passOn(parts, { method: 'GET', target: spec, headers: {} }, new AbortController().signal)
   const response = await endless.next()
   const closed = once(response, 'close')

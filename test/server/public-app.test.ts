@@ -233,7 +233,7 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
   const { parts } = partsAt(t, stub.url)
   const log: string[] = []
   const stamper = new Stamper(parts, 'revalidate')
-  const broken = { ...parts, nodes: { ...parts.nodes, poll: async () => { throw new TypeError('nobody foresaw this') } } }
+  const broken = { ...parts, settle: async () => { throw new TypeError('nobody foresaw this') } }
   const config = configSchema.parse({})
   const app = publicApp({ config, parts: broken, stamper, metrics: new Metrics(), log: pino({}, { write: line => log.push(line) }), drain: new Drain(), cors: new Cors('*') })
   t.teardown(async () => { await app.close() })

@@ -63,7 +63,7 @@ async function gone (response: ServerResponse): Promise<boolean> {
 }
 
 async function bytesOf (outcome: Outcome): Promise<Buffer> {
-  if (outcome.name === 'hit_memory') return outcome.entry.body
+  if (!('fetched' in outcome)) return outcome.entry.body
   const { body, rest } = outcome.fetched.answer
   return Buffer.concat([body, rest === undefined ? Buffer.alloc(0) : await read(rest)])
 }
@@ -161,7 +161,7 @@ t.test('those who joined the fetch of such an answer go on their own: one read o
   for (const target of [modules, latest, '/v1/blocks/by_version/500', '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2']) {
     const stub = await stubNode(t, (_request, response) => { begin(response, undefined).end(bodyOf(2 * mega)) })
     const { parts } = partsAt(t, stub.url)
-    await parts.nodes.poll()
+    await parts.settle()
     const outcomes = await Promise.all(Array.from({ length: 8 }, async () => await answerRead(parts, readOf(target))))
     t.notOk(outcomes.some(({ name }) => name === 'collapsed'))
     const bodies = await Promise.all(outcomes.map(bytesOf))
@@ -354,13 +354,13 @@ t.test('an answer that is not handed on is let go of: one that lags, and a rende
     else begin(response, undefined).write(bodyOf(2 * mega))
   }, (_request, response) => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) })
   const { parts } = partsAt(t, stub.url)
-  await parts.nodes.poll()
+  await parts.settle()
   const outcome = await answerRead(parts, readOf(latest))
   t.ok(await gone(answers[0] as ServerResponse))
   t.ok((await bytesOf(outcome)).equals(bodyOf(2 * mega)))
   await answerRead(parts, readOf(modules))
   release = 'bbbb'
-  await parts.nodes.poll()
+  await parts.settle()
   t.match(await answerRead(parts, readOf(modules)), { name: 'hit_memory', entry: { body: Buffer.from('["kept"]') } })
   t.ok(await gone(answers.at(-1) as ServerResponse))
 })

@@ -6,8 +6,10 @@ import { StreamEnds } from '../../src/cache/stream-ends.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
 import { LedgerNode } from '../../src/nodes/node.js'
+import { LiveReleases } from '../../src/nodes/live-releases.js'
 import { OneNode } from '../../src/nodes/one-node.js'
-import { isShareable } from '../../src/proxy/outcomes.js'
+import { Forgetting } from '../../src/proxy/forgetting.js'
+import { isForMany, isShareable } from '../../src/proxy/outcomes.js'
 import { type Parts } from '../../src/proxy/parts.js'
 import { Pruning } from '../../src/proxy/pruning.js'
 import { Renewals } from '../../src/proxy/renewals.js'
@@ -17,10 +19,11 @@ import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 /** The parts of a proxy in front of a node, without listeners, for what only shows in the order of steps. */
 export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Parts } {
   const nothing = (): void => {}
-  const tracker = new Tracker(undefined, () => 0)
+  const tracker = new Tracker(undefined, () => 0, { onReset: nothing })
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
-  const poll = new HeadPoll(node, tracker, { pollMs: 1000, now: () => 0, onState: nothing })
+  const nodes = new OneNode(node, { releases: new LiveReleases(() => clock.ms), welcome: async () => {} })
+  const poll = new HeadPoll(async question => await nodes.ask(question), tracker, { pollMs: 1000, now: () => 0, onState: nothing, onHead: nothing, onRelease: release => { nodes.runs(release) } })
   t.teardown(async () => { await node.close() })
   return {
     parts: {
@@ -28,11 +31,14 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       tracker,
       memory,
       compressor: new Compressor(memory),
+      shared: undefined,
+      forgetting: new Forgetting(memory),
       streamEnds: new StreamEnds(),
-      flights: new SingleFlight(({ answer }) => answer.rest === undefined),
+      flights: new SingleFlight(isForMany),
       latestFlights: new GatheringFlight(isShareable),
       pruning: new Pruning(),
-      nodes: new OneNode(node, poll),
+      nodes,
+      settle: async () => { await poll.poll() },
       renewals: new Renewals(() => clock.ms),
       tally: { notKept: nothing, staleLatest: nothing, pruned: nothing },
       settings: { isObserving: false, ignoreCacheControl: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, eventsTtlMs: 3_600_000, servePruned: true, answerLocally: true, emit: ['node', 'upstream'] }

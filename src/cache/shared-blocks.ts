@@ -1,0 +1,99 @@
+import { type RedisClient } from '../redis/place.js'
+import { type VersionRange } from './stored.js'
+
+// A key of the index holds the blocks of so many versions.
+const keyVersions = 1024n
+// No chain has such blocks; a node that says so could make a key of the index for each of their thousands of versions.
+const maxKeys = 65n
+
+/** A block as the index tells of it. */
+export interface FoundBlock extends VersionRange {
+  readonly height: string
+}
+
+/** What the index says of a version: the blocks that may hold it, and whether a record is missing where one was found. */
+export interface FoundBlocks {
+  readonly blocks: readonly FoundBlock[]
+  readonly isTorn: boolean
+}
+
+/**
+ * From a version to the block that holds it, in Redis. The versions are cut into lengths of 1,024, twice, the second time half a length
+ * further on; each length has a key, and a block is recorded under every key that it touches. So the loss of any key loses nothing: the
+ * other cut still leads to the block. Records are texts in the order of the alphabet, exact for every u64, and no command needs two keys.
+ */
+export class SharedBlocks {
+  readonly #prefix: string
+  readonly #ttlSeconds: number
+
+  constructor (prefix: string, ttlSeconds: number) {
+    this.#prefix = prefix
+    this.#ttlSeconds = ttlSeconds
+  }
+
+  /** Whether a block is one that the index takes. */
+  takes ({ first, last }: VersionRange): boolean {
+    return first <= last && (last / keyVersions) - (first / keyVersions) < maxKeys
+  }
+
+  async find (client: RedisClient, blocks: string, version: bigint): Promise<FoundBlocks> {
+    // The record with the highest first version that is not above the one asked for.
+    const found = await Promise.all(cuts.map(async cut => {
+      const records = await client.zrevrangebylex(this.#keyOf(blocks, cut, lengthOf(cut, version)), `(${hex(version)}g`, '-', 'LIMIT', 0, 1)
+      return readRecord(records[0], version)
+    }))
+    const blocksFound = found.filter(block => block !== undefined)
+    const distinct = blocksFound.filter(({ height }, at) => blocksFound.findIndex(other => other.height === height) === at)
+    return { blocks: distinct, isTorn: blocksFound.length < cuts.length || distinct.length > 1 }
+  }
+
+  async add (client: RedisClient, blocks: string, range: VersionRange, height: string): Promise<void> {
+    const record = recordOf(range, height)
+    await Promise.all(this.#keysOf(blocks, range).flatMap(key => [
+      client.zadd(key, 0, record),
+      // More than a record for each version cannot be true.
+      client.zremrangebyrank(key, 0, -(Number(keyVersions) + 2)),
+      client.expire(key, this.#ttlSeconds)
+    ]))
+  }
+
+  async remove (client: RedisClient, blocks: string, range: VersionRange, height: string): Promise<void> {
+    await Promise.all(this.#keysOf(blocks, range).map(async key => await client.zrem(key, recordOf(range, height))))
+  }
+
+  #keysOf (blocks: string, { first, last }: VersionRange): string[] {
+    return cuts.flatMap(cut => {
+      const from = lengthOf(cut, first)
+      const count = Number(lengthOf(cut, last) - from) + 1
+      return Array.from({ length: count }, (_, at) => this.#keyOf(blocks, cut, from + BigInt(at)))
+    })
+  }
+
+  #keyOf (blocks: string, cut: Cut, length: bigint): string {
+    return `${this.#prefix}${blocks} ${cut} ${length}`
+  }
+}
+
+const cuts = ['whole', 'half'] as const
+
+type Cut = typeof cuts[number]
+
+function lengthOf (cut: Cut, version: bigint): bigint {
+  return (version + (cut === 'half' ? keyVersions / 2n : 0n)) / keyVersions
+}
+
+function recordOf ({ first, last }: VersionRange, height: string): string {
+  return `${hex(first)}${hex(last)}${height}`
+}
+
+function readRecord (record: string | undefined, version: bigint): FoundBlock | undefined {
+  const parts = /^([0-9a-f]{16})([0-9a-f]{16})([0-9]{1,20})$/.exec(record ?? '')
+  if (parts === null) return undefined
+  const [, first, last, height = ''] = parts
+  const block = { first: BigInt(`0x${first}`), last: BigInt(`0x${last}`), height }
+  return block.first <= version && version <= block.last ? block : undefined
+}
+
+function hex (version: bigint): string {
+  return version.toString(16).padStart(16, '0')
+}

@@ -1,0 +1,34 @@
+import { type Tracker } from '../ledger/tracker.js'
+import { everythingOf, type Forgetting } from '../proxy/forgetting.js'
+import { readPurge } from '../reads/purge-request.js'
+import { unavailable } from '../reads/refusal.js'
+import { type Generations } from '../replicas/generations.js'
+import { type Purged } from '../server/purge-route.js'
+import { type Sharing } from './sharing.js'
+
+/** What a purge reaches. */
+export interface PurgerParts {
+  readonly tracker: Tracker
+  readonly generations: Generations
+  readonly forgetting: Forgetting
+  readonly sharing: Sharing | undefined
+  readonly eventsDefault: number
+}
+
+/** Does what an operator wants purged, here and on every replica. */
+export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDefault }: PurgerParts): (body: Buffer) => Promise<Purged> {
+  return async body => {
+    const wanted = readPurge(body, { eventsDefault })
+    const { chain } = tracker
+    if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
+    if (wanted.all) {
+      const generation = generations.startAfresh()
+      const everywhere = await sharing?.look().then(() => sharing.link.isUp, () => false) ?? true
+      return { everywhere, generation }
+    }
+    const what = everythingOf(wanted.read, chain)
+    if (sharing !== undefined) return { everywhere: await sharing.purge(chain.id, what) }
+    forgetting.forget(what)
+    return { everywhere: true }
+  }
+}

@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs'
+import { type Logger } from 'pino'
+import { SharedStore, storePrefix, type ToForget } from '../cache/shared-store.js'
+import { type Config, hostAndPort } from '../config/schema.js'
+import { type Tracker } from '../ledger/tracker.js'
+import { type Metrics } from '../metrics.js'
+import { type LiveReleases } from '../nodes/live-releases.js'
+import { type Forgetting } from '../proxy/forgetting.js'
+import { RedisHealth } from '../redis/health.js'
+import { RedisLink } from '../redis/link.js'
+import { clientFor, type RedisPlace } from '../redis/place.js'
+import { Agreement } from '../replicas/agreement.js'
+import { Control } from '../replicas/control.js'
+import { type Generations } from '../replicas/generations.js'
+import { News } from '../replicas/news.js'
+import { PurgeLog } from '../replicas/purge-log.js'
+import { Purges } from '../replicas/purges.js'
+
+type RedisConfig = Config['cache']['redis']
+
+/** What sharing is built from. */
+export interface SharingParts {
+  readonly upstreams: readonly string[]
+  readonly tracker: Tracker
+  readonly releases: LiveReleases
+  readonly forgetting: Forgetting
+  readonly metrics: Metrics
+  readonly log: Logger
+  readonly now: () => number
+}
+
+/** What replicas share through Redis, and how they come to agree on it. */
+export interface Sharing {
+  readonly store: SharedStore
+  readonly control: Control
+  readonly link: RedisLink
+  /** What an operator should know of it. */
+  degraded (): string[]
+  /** Begins, with who decides on generations; resolves when it is known whether Redis answers. */
+  start (generations: Generations): Promise<void>
+  /** Looks at what the others say now, and publishes what they lack. */
+  look (): Promise<void>
+  /** Where no node answers: finds out from Redis which chain it is. */
+  recall (): Promise<void>
+  purge (chainId: number, what: ToForget): Promise<boolean>
+  tellHead (): void
+  stop (): Promise<void>
+}
+
+// How long a process that stops still writes what others may want to read.
+const lastWritesMs = 1000
+
+/** Whether a Redis is configured. */
+export function isShared ({ url, cluster, sentinel }: RedisConfig): boolean {
+  return url !== null || cluster.length > 0 || sentinel.name !== null
+}
+
+/** Builds everything that has to do with Redis. */
+export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
+  const { keyPrefix, timeoutMs, ttlSeconds } = config
+  const { tracker, metrics, now, log, forgetting, releases, upstreams } = parts
+  const place = placeOf(config)
+  const prefix = storePrefix(keyPrefix)
+  let agreement: Agreement | undefined
+  let generations: Generations | undefined
+  const look = async (): Promise<void> => { await agreement?.look() }
+  const link = new RedisLink(clientFor(place), {
+    timeoutMs,
+    probeKey: `${prefix}probe`,
+    now,
+    tally: metrics,
+    onUp: () => {
+      log.info('Redis answers')
+      Promise.all([health.look(), look().then(() => { store.resume() })]).catch(() => {})
+    },
+    onDown: reason => { log.warn({ reason }, 'Redis does not answer: reads go on without it') }
+  })
+  const health = new RedisHealth(link)
+  const control = new Control(link, prefix, ttlSeconds)
+  const isAgreed = (): boolean => generations?.isAgreed === true && !purges.hasPending
+  const store = new SharedStore(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
+  const news = new News(link, clientFor(place), prefix, message => { agreement?.hear(message) })
+  const tell = async (chainId: number): Promise<void> => { await news.tell(chainId) }
+  const purges = new Purges({ store, log: new PurgeLog(link, prefix, ttlSeconds), local: forgetting, tell })
+  return {
+    store,
+    control,
+    link,
+    degraded: () => link.isUp
+      ? [...health.warnings, ...(store.refusal === undefined ? [] : [`Redis refuses writes: ${store.refusal}`])]
+      : [`Redis does not answer: ${link.lastError}`],
+    start: async whoDecides => {
+      generations = whoDecides
+      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now })
+      await link.start()
+      news.start()
+      health.start()
+      agreement.start()
+    },
+    look,
+    recall: async () => { await agreement?.recall().catch(() => {}) },
+    purge: async (chainId, what) => await purges.purge(chainId, what),
+    tellHead: () => {
+      if (tracker.chain !== undefined && tracker.stamped !== undefined) news.tellHead(tracker.chain.generation, tracker.stamped)
+    },
+    stop: async () => {
+      agreement?.stop()
+      health.stop()
+      let timer: NodeJS.Timeout | undefined
+      const late = new Promise(resolve => { timer = setTimeout(resolve, lastWritesMs) })
+      await Promise.race([store.idle(), late]).finally(() => { clearTimeout(timer) })
+      store.stop()
+      news.stop()
+      link.stop()
+    }
+  }
+}
+
+function placeOf ({ cluster, sentinel, caFile, ...rest }: RedisConfig): RedisPlace {
+  return {
+    ...rest,
+    cluster: cluster.map(hostAndPort),
+    sentinel: { ...sentinel, hosts: sentinel.hosts.map(hostAndPort) },
+    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8')
+  }
+}

@@ -1,0 +1,135 @@
+import { type RedisClient } from './place.js'
+import { Breaker } from './breaker.js'
+
+/** What is done at Redis: the closed list of metric labels. */
+export const redisOperations = ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'probe', 'connect'] as const
+
+/** One of the closed list. */
+export type RedisOperation = typeof redisOperations[number]
+
+/** Told of everything that was asked of Redis and how it ended. */
+export interface RedisTally {
+  redisAsked (operation: RedisOperation, seconds: number): void
+  redisFailed (operation: RedisOperation): void
+}
+
+/** What a link needs to know. */
+export interface LinkOptions {
+  /** How long an answer is waited for. */
+  readonly timeoutMs: number
+  /** A key of varve's own to probe with, which need not exist. */
+  readonly probeKey: string
+  readonly now: () => number
+  readonly tally: RedisTally
+  readonly onUp: () => void
+  readonly onDown: (reason: string) => void
+}
+
+/** Redis gave no answer, or none in time, or was not asked because it is known to be sick. */
+export class RedisFailure extends Error {}
+
+const dead = new RedisFailure('Redis is not asked until it answers again')
+const late = new RedisFailure('no answer in time')
+
+/** The one connection to Redis, of whatever kind, and whether it is worth asking (law 6: it can only help). */
+export class RedisLink {
+  readonly #client: RedisClient
+  readonly #options: LinkOptions
+  readonly #breaker: Breaker
+  #lastError = 'not reached yet'
+
+  constructor (client: RedisClient, options: LinkOptions) {
+    this.#client = client
+    this.#options = options
+    this.#breaker = new Breaker(async () => { await this.#probe() }, state => {
+      if (state === 'closed') options.onUp()
+      else options.onDown(this.#lastError)
+    })
+    client.on('error', (error: Error) => {
+      this.#lastError = reasonOf(error)
+      options.tally.redisFailed('connect')
+    })
+    client.on('ready', () => { this.#breaker.probeNow().catch(() => {}) })
+    client.on('close', () => { this.#breaker.open() })
+  }
+
+  /** Whether it answers. */
+  get isUp (): boolean {
+    return this.#breaker.isClosed
+  }
+
+  /** What went wrong last. */
+  get lastError (): string {
+    return this.#lastError
+  }
+
+  /** Begins to connect; resolves when the first attempt has come to an end, well or not. */
+  async start (): Promise<void> {
+    this.#breaker.open()
+    const settled = new Promise<void>(resolve => {
+      this.#client.once('close', resolve)
+      this.#client.once('error', () => { resolve() })
+    })
+    // The error listener has heard of what fails here.
+    const connected = this.#client.connect().then(async () => { await this.#breaker.probeNow() }, () => {})
+    await within(this.#options.timeoutMs * 10, Promise.race([connected, settled]))
+  }
+
+  /** Asks, unless it is known to be in vain; fails in time. An answer that says no is an answer, but for one that refuses varve itself. */
+  async ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number = this.#options.timeoutMs): Promise<T> {
+    if (!this.#breaker.isClosed) throw dead
+    return await this.#ask(operation, work, withinMs)
+  }
+
+  /** Ends the connection and all that waits on it. */
+  stop (): void {
+    this.#breaker.stop()
+    this.#client.disconnect()
+  }
+
+  /** Tries another connection: the server may be one that has lost its place, or the connection one that leads nowhere. */
+  reconnect (): void {
+    this.#client.disconnect(true)
+  }
+
+  async #probe (): Promise<void> {
+    // A connection that leads nowhere looks just like a server that is frozen, but a new one may get through.
+    if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.reconnect()
+    await this.#ask('probe', async client => await client.get(this.#options.probeKey), this.#options.timeoutMs)
+  }
+
+  async #ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number): Promise<T> {
+    const { now, tally } = this.#options
+    const started = now()
+    try {
+      const answer = await within(withinMs, work(this.#client))
+      this.#breaker.succeeded()
+      return answer
+    } catch (error) {
+      tally.redisFailed(operation)
+      if (isWordOf(error)) this.#breaker.succeeded()
+      else {
+        this.#lastError = reasonOf(error)
+        this.#breaker.failed()
+      }
+      throw error
+    } finally {
+      tally.redisAsked(operation, (now() - started) / 1000)
+    }
+  }
+}
+
+/** Whether an error is Redis's own word on one command, and not that it cannot or will not serve. */
+function isWordOf (error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError' && !/^(?:NOAUTH|WRONGPASS|NOPERM|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
+}
+
+function reasonOf (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+async function within<T> (ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLate = new Promise<never>((_resolve, reject) => { timer = setTimeout(reject, ms, late) })
+  return await Promise.race([promise, tooLate]).finally(() => { clearTimeout(timer) })
+}

@@ -1,0 +1,96 @@
+import { type ConnectionOptions, rootCertificates } from 'node:tls'
+import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis'
+
+/** Where Redis is and how it is reached: exactly one of `url`, `cluster` and `sentinel` is set. */
+export interface RedisPlace {
+  readonly url: string | null
+  readonly cluster: readonly RedisHost[]
+  readonly sentinel: { readonly name: string | null, readonly hosts: readonly RedisHost[], readonly password: string | null }
+  readonly username: string | null
+  readonly password: string | null
+  readonly tls: boolean
+  /** The text of a CA to believe beside the system's. */
+  readonly ca: string | undefined
+}
+
+/** One server of several. */
+export interface RedisHost {
+  readonly host: string
+  readonly port: number
+}
+
+/** A connection to Redis of whatever kind. */
+export type RedisClient = Redis | Cluster
+
+type Options = Omit<RedisOptions, 'replyMapping'>
+
+// Every answer is waited for in its own time; this is only for what nobody waits for, so that nothing waits for ever.
+const longestMs = 2000
+const connectMs = 2000
+
+/**
+ * A client that is not connected yet. It never waits for a server that is not there: what cannot be sent now fails now
+ * (the cache can only help, law 6), and it comes back by itself.
+ */
+export function clientFor (place: RedisPlace): RedisClient {
+  const { url, cluster, sentinel } = place
+  if (cluster.length > 0) return new Cluster([...cluster], clusterOptions(place))
+  if (url !== null) return new Redis(url, { ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false })
+  return new Redis({ ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false, ...sentinelOptions(place, sentinel) })
+}
+
+function optionsOf (place: RedisPlace): Options {
+  const { username, password } = place
+  return {
+    lazyConnect: true,
+    connectionName: 'varve',
+    maxRetriesPerRequest: 0,
+    commandTimeout: longestMs,
+    connectTimeout: connectMs,
+    autoResendUnfulfilledCommands: false,
+    // Servers and proxies that know no other are still common, and nothing here needs more.
+    protocol: 2,
+    ...(username !== null && { username }),
+    ...(password !== null && { password }),
+    ...(isSecure(place) && { tls: tlsOf(place) })
+  }
+}
+
+function clusterOptions (place: RedisPlace): Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } {
+  return {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    redisOptions: optionsOf(place),
+    clusterRetryStrategy: again,
+    slotsRefreshTimeout: connectMs,
+    slotsRefreshInterval: 5000,
+    // A read has no time for more: what a dead node had is a miss until the cluster says who has it now.
+    retryDelayOnFailover: 20,
+    maxRedirections: 4
+  }
+}
+
+function sentinelOptions (place: RedisPlace, { name, hosts, password }: RedisPlace['sentinel']): Options {
+  return {
+    sentinels: [...hosts],
+    name: name ?? '',
+    sentinelRetryStrategy: again,
+    sentinelCommandTimeout: connectMs,
+    // Clients of a master that is cut off would go on writing to it.
+    failoverDetector: true,
+    ...(password !== null && { sentinelPassword: password }),
+    ...(isSecure(place) && { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(place) })
+  }
+}
+
+function isSecure ({ url, tls }: RedisPlace): boolean {
+  return tls || url?.startsWith('rediss:') === true
+}
+
+function tlsOf ({ ca }: RedisPlace): ConnectionOptions {
+  return ca === undefined ? {} : { ca: [...rootCertificates, ca] }
+}
+
+function again (times: number): number {
+  return Math.min(100 * times, 1000)
+}

@@ -1,0 +1,144 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { type Tracker } from '../ledger/tracker.js'
+import { type LiveReleases } from '../nodes/live-releases.js'
+import { type RedisLink } from '../redis/link.js'
+import { type Control, type ControlState } from './control.js'
+import { type Generations } from './generations.js'
+import { type Message, type News } from './news.js'
+import { type Purges } from './purges.js'
+
+/** What replicas need to agree. */
+export interface AgreementOptions {
+  readonly link: RedisLink
+  readonly control: Control
+  readonly generations: Generations
+  readonly purges: Purges
+  readonly news: News
+  readonly tracker: Tracker
+  readonly releases: LiveReleases
+  /** The URLs of the nodes, under whose digests it is remembered which chain each had. */
+  readonly upstreams: readonly string[]
+  readonly now: () => number
+}
+
+// Twice within the second that the others may take to hear of anything.
+const lookEveryMs = 450
+const rememberEveryMs = 60_000
+// A replica that has given no sign for so long is gone, and its nodes' releases with it.
+const silentMs = 10_000
+const signEveryMs = 2000
+
+/** Keeps this replica and the others of one mind: it looks at what they share twice a second and when it is told to, and publishes what is missing there. */
+export class Agreement {
+  readonly #options: AgreementOptions
+  readonly #name = randomUUID()
+  readonly #heardAt = new Map<string, { readonly beat: number, readonly atMs: number }>()
+  #timer: NodeJS.Timeout | undefined
+  #underWay: Promise<void> | undefined
+  #isToldAgain = false
+  #beat = 0
+  #signedAt = -Infinity
+  #remembered: { readonly text: string, readonly atMs: number } | undefined
+
+  constructor (options: AgreementOptions) {
+    this.#options = options
+  }
+
+  start (): void {
+    this.#timer = setInterval(() => { this.look().catch(() => {}) }, lookEveryMs).unref()
+  }
+
+  stop (): void {
+    clearInterval(this.#timer)
+  }
+
+  /** Looks now; who is told so while a look is under way looks once more after it. */
+  async look (): Promise<void> {
+    if (this.#underWay !== undefined) this.#isToldAgain = true
+    this.#underWay ??= this.#lookAndAgain().finally(() => { this.#underWay = undefined })
+    await this.#underWay
+  }
+
+  /** Takes in what another replica says. */
+  hear (message: Message): void {
+    const { tracker } = this.#options
+    if (message.kind === 'look') this.look().catch(() => {})
+    else if (message.generation === tracker.chain?.generation) tracker.hear(message.stamped)
+  }
+
+  /** Where no node answers: the chain and generation that all upstreams were last known to have, if it is one. */
+  async recall (): Promise<void> {
+    const { control, upstreams, generations, tracker } = this.#options
+    if (tracker.chain !== undefined) return
+    const chains = (await Promise.all(upstreams.map(async url => await control.upstream(digestOf(url))))).filter(chain => chain !== undefined)
+    const [first] = chains
+    if (first === undefined || chains.some(({ chainId }) => chainId !== first.chainId)) return
+    const generation = Math.max(...chains.map(chain => chain.generation))
+    generations.recall(first.chainId, generation, await control.read(first.chainId))
+  }
+
+  async #lookAndAgain (): Promise<void> {
+    do {
+      this.#isToldAgain = false
+      await this.#look()
+    } while (this.#isToldAgain)
+  }
+
+  async #look (): Promise<void> {
+    const { link, control, generations, purges, tracker } = this.#options
+    const chainId = tracker.chain?.id
+    if (!link.isUp || chainId === undefined) return
+    const state = await control.read(chainId)
+    await generations.hear(state)
+    this.#hearReplicas(state)
+    await this.#publish(chainId, state)
+    if (purges.hasPending) await purges.deliver()
+    await purges.look(chainId)
+  }
+
+  /** Publishes what the control key lacks, be it new or lost. */
+  async #publish (chainId: number, state: ControlState): Promise<void> {
+    const { control, generations, tracker, releases, now } = this.#options
+    if (!generations.isAgreed || tracker.chain === undefined) return
+    const { generation } = tracker.chain
+    const known = state.generations.get(generation)
+    const { own } = generations
+    const isBehind = (known?.head?.position.head.version ?? -1n) < (own.head?.position.head.version ?? -1n)
+    const lacks = known === undefined || own.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
+    if (isBehind || lacks) await control.publish(chainId, generation, own, state.generations.keys())
+    if (!state.generations.has(generation)) await this.#options.news.tell(chainId)
+    if (now() - this.#signedAt >= signEveryMs || !state.replicas.has(this.#name)) {
+      this.#signedAt = now()
+      const gone = [...this.#heardAt].filter(([, { atMs }]) => now() - atMs > silentMs).map(([name]) => name)
+      for (const name of gone) this.#heardAt.delete(name)
+      await control.sign(chainId, this.#name, { beat: ++this.#beat, releases: releases.own }, gone)
+    }
+    await this.#remember(chainId, generation)
+  }
+
+  /** What the living replicas' nodes run; a replica lives while its beat rises, whatever the clocks say. */
+  #hearReplicas ({ replicas }: ControlState): void {
+    const nowMs = this.#options.now()
+    const live: string[] = []
+    for (const [name, { beat, releases }] of replicas) {
+      if (name === this.#name) continue
+      const heard = this.#heardAt.get(name)
+      if (heard?.beat !== beat) this.#heardAt.set(name, { beat, atMs: nowMs })
+      if (heard === undefined || heard.beat !== beat || nowMs - heard.atMs <= silentMs) live.push(...releases)
+    }
+    this.#options.releases.heard(live)
+  }
+
+  async #remember (chainId: number, generation: number): Promise<void> {
+    const { control, upstreams, now } = this.#options
+    const text = `${chainId} ${generation}`
+    if (this.#remembered?.text === text && now() - this.#remembered.atMs < rememberEveryMs) return
+    this.#remembered = { text, atMs: now() }
+    await Promise.all(upstreams.map(async url => { await control.rememberUpstream(digestOf(url), { chainId, generation }) }))
+  }
+}
+
+/** A URL may hold a key, so what stands in Redis is its digest. */
+function digestOf (url: string): string {
+  return createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)
+}

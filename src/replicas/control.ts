@@ -1,0 +1,110 @@
+import { type Anchor } from '../ledger/anchors.js'
+import { type StampedPosition } from '../ledger/position.js'
+import { type RedisLink } from '../redis/link.js'
+import { type RedisClient } from '../redis/place.js'
+import { seal, unseal } from './seal.js'
+
+/** What replicas know of a generation of a chain. */
+export interface KnownGeneration {
+  readonly anchors: readonly Anchor[]
+  readonly head: StampedPosition | undefined
+}
+
+/** What a replica says of itself: a number that rises, so that the others see that it lives, and the releases that its nodes run. */
+export interface Sign {
+  readonly beat: number
+  readonly releases: readonly string[]
+}
+
+/** Everything in the control key of a chain. */
+export interface ControlState {
+  readonly generations: ReadonlyMap<number, KnownGeneration>
+  readonly replicas: ReadonlyMap<string, Sign>
+}
+
+/** Which chain and generation an upstream had. */
+export interface UpstreamChain {
+  readonly chainId: number
+  readonly generation: number
+}
+
+// Who runs on an older one than this is long gone.
+const keptGenerations = 4
+// No read waits for this.
+const patientMs = 500
+
+/**
+ * The control key of each chain: a hash to whose fields replicas only ever add, so that none overwrites what another knows. What is
+ * lost or damaged is published again from memory by whoever still knows it; it never means that anything changed.
+ */
+export class Control {
+  readonly #link: RedisLink
+  readonly #prefix: string
+  readonly #ttlSeconds: number
+
+  constructor (link: RedisLink, prefix: string, ttlSeconds: number) {
+    this.#link = link
+    this.#prefix = prefix
+    this.#ttlSeconds = ttlSeconds
+  }
+
+  /** Fails where Redis does not answer. */
+  async read (chainId: number): Promise<ControlState> {
+    const key = this.#keyOf(chainId)
+    const fields = await this.#ask(async client => await client.hgetall(key).catch(async (error: unknown) => {
+      if (!(error instanceof Error) || !error.message.startsWith('WRONGTYPE')) throw error
+      // Whatever took its place is no word of ours.
+      await client.del(key)
+      return {}
+    }))
+    const generations = new Map<number, KnownGeneration>()
+    const replicas = new Map<string, Sign>()
+    for (const [field, text] of Object.entries(fields)) {
+      const value = unseal(text)
+      const name = field.slice(1)
+      if (value === undefined) continue
+      if (field.startsWith('g')) generations.set(Number(name), value as KnownGeneration)
+      else if (field.startsWith('r')) replicas.set(name, value as Sign)
+    }
+    return { generations, replicas }
+  }
+
+  /** Publishes what is known of a generation, and forgets those that are long gone. */
+  async publish (chainId: number, generation: number, known: KnownGeneration, others: Iterable<number>): Promise<void> {
+    const gone = [...others].filter(other => other <= generation - keptGenerations).map(other => `g${other}`)
+    await this.#set(chainId, { [`g${generation}`]: seal(known) }, gone)
+  }
+
+  /** Gives a sign of life, and forgets the replicas that have given none for long. */
+  async sign (chainId: number, replica: string, sign: Sign, gone: readonly string[]): Promise<void> {
+    await this.#set(chainId, { [`r${replica}`]: seal(sign) }, gone.map(name => `r${name}`))
+  }
+
+  /** Which chain and generation an upstream was last known to have. */
+  async upstream (digest: string): Promise<UpstreamChain | undefined> {
+    return unseal(await this.#ask(async client => await client.get(this.#upstreamKey(digest)))) as UpstreamChain | undefined
+  }
+
+  async rememberUpstream (digest: string, chain: UpstreamChain): Promise<void> {
+    await this.#ask(async client => await client.set(this.#upstreamKey(digest), seal(chain), 'EX', this.#ttlSeconds))
+  }
+
+  async #set (chainId: number, fields: Readonly<Record<string, string>>, gone: readonly string[]): Promise<void> {
+    const key = this.#keyOf(chainId)
+    await this.#ask(async client => {
+      await Promise.all([client.hset(key, fields), ...(gone.length > 0 ? [client.hdel(key, ...gone)] : []), client.expire(key, this.#ttlSeconds)])
+    })
+  }
+
+  async #ask<T> (work: (client: RedisClient) => Promise<T>): Promise<T> {
+    return await this.#link.ask('control', work, patientMs)
+  }
+
+  #keyOf (chainId: number): string {
+    return `${this.#prefix}control ${chainId}`
+  }
+
+  #upstreamKey (digest: string): string {
+    return `${this.#prefix}upstream ${digest}`
+  }
+}

@@ -1,0 +1,218 @@
+import { type Anchor, Anchors } from '../ledger/anchors.js'
+import { type Position, type StampedPosition } from '../ledger/position.js'
+import { contradicts, type Tracker } from '../ledger/tracker.js'
+import { type Control, type ControlState, type KnownGeneration } from './control.js'
+import { Marks } from './marks.js'
+
+/** What is told of the chain's generations. */
+export interface GenerationEvents {
+  /** Keys are of another generation from now on. */
+  onGeneration (generation: number): void
+  /** Another replica was the first to notice that the chain is another one. */
+  onReplaced (): void
+  /** Replicas that share this Redis read another chain of the same name. */
+  onRival (generation: number): void
+}
+
+/** What deciding between generations needs. */
+export interface GenerationOptions {
+  readonly tracker: Tracker
+  /** Undefined where nothing is shared. */
+  readonly control: Control | undefined
+  /** The final block of a height, as the node has it now. */
+  readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
+  /** Where the node stands now; undefined where none answers. */
+  readonly readHead: () => Promise<StampedPosition | undefined>
+  readonly now: () => number
+  readonly events: GenerationEvents
+}
+
+type Candidate = readonly [generation: number, known: KnownGeneration]
+
+/** Which generation of the chain this process keys by, and the blocks by which that chain is known again (law 7). */
+export class Generations {
+  readonly #options: GenerationOptions
+  readonly #marks: Marks
+  readonly #refused = new Set<number>()
+  // Whether what the other replicas know was heard when the generation was settled.
+  #isAgreed: boolean
+  // A reset leaves every generation up to this one behind.
+  #ruledOut = 0
+  #settling: Promise<void> | undefined
+  #resets = 0
+  #renewedAt = -Infinity
+
+  constructor (options: GenerationOptions) {
+    this.#options = options
+    this.#marks = new Marks(options.readBlock)
+    this.#isAgreed = options.control === undefined
+  }
+
+  /** What this process knows of its own generation. */
+  get own (): KnownGeneration {
+    return { anchors: this.#marks.list, head: this.#options.tracker.stamped }
+  }
+
+  get isAgreed (): boolean {
+    return this.#isAgreed
+  }
+
+  /** Before a node that was away is believed: whether it has come back with the same chain. */
+  async welcome (stamped: StampedPosition): Promise<void> {
+    const { tracker, now } = this.#options
+    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return
+    this.#refused.clear()
+    if (tracker.chain === undefined) await this.settle(stamped)
+    else if (await this.#isAnother(stamped.position)) await this.#begin(stamped)
+    // A process that has just begun has little to lose, and what others have kept is known by their own marks.
+    if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + firstMarksMs
+  }
+
+  /** The head has moved on: it is the same chain still, and its newest final block is one to know it by. */
+  async renew ({ position }: StampedPosition): Promise<void> {
+    const { tracker, now } = this.#options
+    if (position.chainId !== tracker.chainId || now() - this.#renewedAt < renewEveryMs) return
+    this.#renewedAt = now()
+    if (tracker.family !== undefined && await this.#isAnother(position)) return await this.#begin({ position, family: tracker.family })
+    await this.#marks.spread(position)
+  }
+
+  /** Another chain bears the name of this one, as a position has told; with nothing shared the tracker has begun a new generation by itself. */
+  wasReset (stamped: StampedPosition): void {
+    const { tracker, control, events } = this.#options
+    this.#marks.replace([])
+    if (control === undefined) return events.onGeneration(tracker.generation)
+    this.#ruledOut = tracker.generation
+    this.#resets++
+    // What is being settled for the old chain comes to nothing.
+    const earlier = this.#settling ?? Promise.resolve()
+    this.#settling = earlier.then(async () => { await this.#settle(stamped) }).finally(() => { this.#settling = undefined })
+  }
+
+  /** Settles which generation a node's chain is: the highest that it may be, or a new one above all. Callers at the same time share one decision. */
+  async settle (stamped: StampedPosition): Promise<void> {
+    this.#settling ??= this.#settle(stamped).finally(() => { this.#settling = undefined })
+    await this.#settling
+  }
+
+  /** Resolves when nothing is being settled. */
+  async settled (): Promise<void> {
+    await this.#settling
+  }
+
+  /** What the other replicas know now. */
+  async hear (state: ControlState): Promise<void> {
+    const { tracker: { chain, stamped }, readHead } = this.#options
+    if (chain === undefined) return
+    if (!this.#isAgreed) {
+      const now = await readHead() ?? stamped
+      return now === undefined ? undefined : await this.settle(now)
+    }
+    this.#learn(state)
+    const [highest] = sorted(state)
+    if (highest === undefined || highest[0] <= chain.generation || this.#refused.has(highest[0])) return
+    const [generation, known] = highest
+    const isSameChain = this.#marks.areOf(known.anchors)
+    const now = await readHead()
+    if (now === undefined || await this.#marks.verdictOn(known, now.position) !== 'other') return this.#adopt(generation, known, isSameChain)
+    if (await this.#isAnother(now.position)) return await this.#begin(now)
+    this.#refused.add(generation)
+    this.#options.events.onRival(generation)
+  }
+
+  /** With no node to ask: keys by what an upstream was last known to have, unless it could mean two chains. */
+  recall (chainId: number, mapped: number, state: ControlState): void {
+    const { tracker } = this.#options
+    if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
+    const [highest] = sorted(state)
+    const remembered = state.generations.get(mapped)
+    const isHighest = highest === undefined || highest[0] <= mapped
+    const isSame = !isHighest && remembered !== undefined && new Anchors(remembered.anchors).isSameAs(highest[1].anchors) === true
+    if (!isHighest && !isSame) return
+    const [generation, known] = isSame ? highest : [mapped, remembered ?? nothing]
+    tracker.settle({ id: chainId, generation }, known.head, false)
+    this.#marks.replace(known.anchors)
+    this.#isAgreed = true
+  }
+
+  /** Leaves everything that is kept behind. */
+  startAfresh (): number {
+    const { tracker } = this.#options
+    this.#adopt(tracker.next, this.own, true)
+    return tracker.generation
+  }
+
+  async #settle (stamped: StampedPosition): Promise<void> {
+    const { tracker, control } = this.#options
+    const { position: { chainId } } = stamped
+    const resets = this.#resets
+    const before = tracker.generation
+    const state = await control?.read(chainId).catch(() => undefined)
+    const own: Candidate[] = tracker.chain === undefined ? [] : [[tracker.generation, this.own]]
+    const shared = state === undefined ? [] : sorted(state)
+    const candidates = [...shared, ...own.filter(([generation]) => !state?.generations.has(generation))]
+      .filter(([generation]) => generation > this.#ruledOut).sort(([a], [b]) => b - a)
+    for (const [generation] of shared) tracker.heardOf(generation)
+    const chosen = await this.#choose(candidates, stamped.position)
+    if (resets !== this.#resets) return
+    const isFirst = candidates.length === 0 && this.#ruledOut === 0
+    const [generation, known] = chosen ?? [isFirst ? tracker.generation : tracker.next, nothing]
+    this.#isAgreed = control === undefined || state !== undefined
+    tracker.settle({ id: chainId, generation }, known.head ?? stamped, true)
+    this.#marks.add(known.anchors)
+    if (generation !== before) this.#options.events.onGeneration(generation)
+    if (control !== undefined) this.#marks.spread(stamped.position).catch(() => {})
+  }
+
+  /** The highest that is proven; else the very highest, where nothing speaks against it. */
+  async #choose (candidates: readonly Candidate[], position: Position): Promise<Candidate | undefined> {
+    let unproven: Candidate | undefined
+    for (const [at, candidate] of candidates.entries()) {
+      const verdict = await this.#marks.verdictOn(candidate[1], position)
+      if (verdict === 'same') return candidate
+      if (at === 0 && verdict === 'unknown') unproven = candidate
+    }
+    return unproven
+  }
+
+  #adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
+    const { tracker } = this.#options
+    if (tracker.chainId === undefined) return
+    tracker.settle({ id: tracker.chainId, generation }, known.head, isSameChain)
+    if (isSameChain) this.#marks.add(known.anchors)
+    else this.#marks.replace(known.anchors)
+    if (!isSameChain) this.#options.events.onReplaced()
+    this.#options.events.onGeneration(generation)
+  }
+
+  // One with an earlier time is the older of two chains, which the tracker refuses by itself.
+  async #isAnother (position: Position): Promise<boolean> {
+    const shown = this.#options.tracker.position
+    const isOlder = shown !== undefined && position.head.timestampUsec < shown.head.timestampUsec && contradicts(position, shown)
+    return !isOlder && await this.#marks.verdictOn(this.own, position) === 'other'
+  }
+
+  async #begin (stamped: StampedPosition): Promise<void> {
+    this.#options.tracker.reset(stamped)
+    await this.#settling
+  }
+
+  #learn (state: ControlState): void {
+    const { tracker } = this.#options
+    for (const generation of state.generations.keys()) tracker.heardOf(generation)
+    const known = state.generations.get(tracker.generation)
+    if (known === undefined) return
+    this.#marks.add(known.anchors)
+    if (known.head !== undefined) tracker.hear(known.head)
+  }
+}
+
+const renewEveryMs = 10_000
+const firstMarksMs = 2000
+
+const nothing: KnownGeneration = { anchors: [], head: undefined }
+
+/** The generations of a state, the highest first. */
+function sorted ({ generations }: ControlState): Candidate[] {
+  return [...generations].sort(([a], [b]) => b - a)
+}

@@ -1,0 +1,63 @@
+import { type Anchor, Anchors } from '../ledger/anchors.js'
+import { type Position } from '../ledger/position.js'
+import { contradicts } from '../ledger/tracker.js'
+import { type KnownGeneration } from './control.js'
+
+/** Whether a node's chain is the one that is known. */
+export type Verdict = 'same' | 'other' | 'unknown'
+
+// Nodes that do not serve blocks by height are asked for no more of them than this.
+const maxCompared = 3
+
+/** The blocks that the chain of this process is known by, read from its node by height. */
+export class Marks {
+  readonly #readBlock: (height: bigint) => Promise<Anchor | undefined>
+  #anchors = new Anchors()
+
+  constructor (readBlock: (height: bigint) => Promise<Anchor | undefined>) {
+    this.#readBlock = readBlock
+  }
+
+  get list (): readonly Anchor[] {
+    return this.#anchors.list
+  }
+
+  add (anchors: readonly Anchor[]): void {
+    this.#anchors.add(anchors)
+  }
+
+  replace (anchors: readonly Anchor[]): void {
+    this.#anchors = new Anchors(anchors)
+  }
+
+  /** Whether other anchors are surely of the same chain. */
+  areOf (anchors: readonly Anchor[]): boolean {
+    return this.#anchors.isSameAs(anchors) === true
+  }
+
+  /** Compares a node that stands at a position with what is known of a chain. */
+  async verdictOn ({ anchors, head }: KnownGeneration, position: Position): Promise<Verdict> {
+    if (head !== undefined && contradicts(position, head.position)) return 'other'
+    // Every genesis block has the same hash.
+    const oldest = position.oldest.blockHeight < 1n ? 1n : position.oldest.blockHeight
+    for (const { height, hash } of new Anchors(anchors).within(oldest, position.head.blockHeight - 1n).slice(0, maxCompared)) {
+      const block = await this.#readBlock(height)
+      if (block?.hash === hash) return 'same'
+      // Too much is forgotten on such a word for it to be taken but once.
+      if (block !== undefined && (await this.#readBlock(height))?.hash === block.hash) return 'other'
+    }
+    return 'unknown'
+  }
+
+  /** Reads blocks to know the chain by: at both ends of the window and between, later those that come. */
+  async spread ({ head, oldest }: Position): Promise<void> {
+    const newest = head.blockHeight - 1n
+    const known = this.#anchors.list.at(-1)?.height
+    if (newest < 1n || (known !== undefined && newest <= known)) return
+    const heights = known === undefined ? [newest, (oldest.blockHeight + newest) / 2n, oldest.blockHeight] : [newest]
+    const into = this.#anchors
+    const blocks = await Promise.all([...new Set(heights)].filter(height => height > 0n).map(this.#readBlock))
+    // The chain that was asked about may have been left for another by now.
+    if (this.#anchors === into) into.add(blocks.filter(block => block !== undefined))
+  }
+}
