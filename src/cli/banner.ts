@@ -5,6 +5,7 @@ import { maskUrl } from '../config/secrets.js'
 export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, config: Config): string {
   const [node] = config.upstreams
   const upstream = node === undefined ? 'the embedded sandbox node (made-up data; set --upstream URL for a real one)' : maskUrl(node.url)
+  const redis = redisIn(config.cache.redis)
   const modules = `${varve.url}/v1/accounts`
   return `
   varve   history is immutable, so read it once
@@ -13,6 +14,7 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
   admin   ${varve.adminUrl}/metrics, /healthz, /readyz
   node    ${upstream}
   memory  ${config.cache.memory.maxMb} MB
+  redis   ${redis}
 
   a miss, a hit, and a hit by another spelling with the position moved on:
     curl -si '${modules}/0x1/modules?ledger_version=2000&limit=1' | head -n 20
@@ -20,4 +22,10 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
     curl -si '${modules}/0000001/modules?limit=01&ledger_version=%2B2000' | head -n 20
 
 `
+}
+
+function redisIn ({ url, cluster, sentinel }: Config['cache']['redis']): string {
+  if (url !== null) return maskUrl(url)
+  if (cluster.length > 0) return `a cluster (${cluster.join(', ')})`
+  return sentinel.name === null ? 'none: what is read is not shared' : `${sentinel.name}, as its sentinels say`
 }
