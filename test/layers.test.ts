@@ -6,18 +6,19 @@ const src = resolve(import.meta.dirname, '../src')
 
 // Who may import whom: the table of ARCHITECTURE.md. A folder may always import itself.
 const mayImport: Record<string, readonly string[]> = {
+  within: [],
   ledger: [],
   reads: ['ledger'],
-  redis: [],
+  redis: ['within'],
   cache: ['redis', 'reads', 'ledger'],
   nodes: ['reads', 'ledger'],
-  proxy: ['cache', 'nodes', 'reads', 'ledger'],
-  replicas: ['cache', 'nodes', 'redis', 'reads', 'ledger'],
+  proxy: ['within', 'cache', 'nodes', 'reads', 'ledger'],
+  replicas: ['within', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   config: [],
   metrics: ['proxy', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   server: ['proxy', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
-  cli: ['server', 'proxy', 'replicas', 'cache', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox']
+  cli: ['within', 'server', 'proxy', 'replicas', 'cache', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.

@@ -15,6 +15,7 @@ import { type Generations } from '../replicas/generations.js'
 import { News } from '../replicas/news.js'
 import { PurgeLog } from '../replicas/purge-log.js'
 import { Purges } from '../replicas/purges.js'
+import { within } from '../within.js'
 
 type RedisConfig = Config['cache']['redis']
 
@@ -71,7 +72,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     tally: metrics,
     onUp: () => {
       log.info('Redis answers')
-      Promise.all([health.look(), look().then(() => { store.resume() })]).catch(() => {})
+      Promise.all([health.look(), look()]).catch(() => {})
     },
     onDown: reason => { log.warn({ reason }, 'Redis does not answer: reads go on without it') }
   })
@@ -91,7 +92,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
       : [`Redis does not answer: ${link.lastError}`],
     start: async whoDecides => {
       generations = whoDecides
-      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now })
+      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now, onLooked: () => { store.resume() } })
       await link.start()
       news.start()
       health.start()
@@ -106,9 +107,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     stop: async () => {
       agreement?.stop()
       health.stop()
-      let timer: NodeJS.Timeout | undefined
-      const late = new Promise(resolve => { timer = setTimeout(resolve, lastWritesMs) })
-      await Promise.race([store.idle(), late]).finally(() => { clearTimeout(timer) })
+      await within(lastWritesMs, store.idle())
       store.stop()
       news.stop()
       link.stop()

@@ -2,6 +2,7 @@ import { type Entry } from '../cache/entry.js'
 import { type Chain } from '../ledger/tracker.js'
 import { classOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
+import { within } from '../within.js'
 import { answerMoving } from './answer-moving.js'
 import { isReset } from './ask.js'
 import { fetchHistory } from './fetch.js'
@@ -92,8 +93,9 @@ function isForAll (read: Read, landing: Landing, keys: ReadKeys): boolean {
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */
 async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry): Promise<Outcome | undefined> {
-  const flight = parts.flights.do(`afresh ${keys.value}`, async () => await ask(parts, read, keys, chain))
+  const flight = parts.flights.do(`afresh ${keys.value}`, async () => await landAfresh(parts, read, keys, chain))
   const flown = await within(freshRenderingMs, flight.catch(() => undefined))
+  if (flown?.result.from === 'redis') return hit(parts, read, flown.result.entry, 'hit_redis')
   const fetched = flown?.result.from === 'node' ? flown.result.fetched : undefined
   if (flown !== undefined && fetched?.entry !== undefined) return { name: flown.joined ? 'collapsed' : 'miss', fetched, position: parts.tracker.position }
   // Nobody reads what has become too large to keep, or came too late.
@@ -102,8 +104,8 @@ async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Ch
   return undefined
 }
 
-async function within<T> (ms: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<undefined>(resolve => { timer = setTimeout(resolve, ms, undefined) })
-  return await Promise.race([promise, late]).finally(() => { clearTimeout(timer) })
+// Another replica may have read it afresh already.
+async function landAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
+  const entry = await recall(parts, read, keys, chain)
+  return entry !== undefined && !isOldRendering(parts, read, entry) ? { from: 'redis', entry } : await ask(parts, read, keys, chain)
 }

@@ -1,4 +1,5 @@
 import { type RedisClient } from './place.js'
+import { within } from '../within.js'
 import { Breaker } from './breaker.js'
 
 /** What is done at Redis: the closed list of metric labels. */
@@ -102,9 +103,10 @@ export class RedisLink {
     const { now, tally } = this.#options
     const started = now()
     try {
-      const answer = await within(withinMs, work(this.#client))
+      const answer = await within(withinMs, work(this.#client).then(value => ({ value })))
+      if (answer === undefined) throw late
       this.#breaker.succeeded()
-      return answer
+      return answer.value
     } catch (error) {
       tally.redisFailed(operation)
       if (isWordOf(error)) this.#breaker.succeeded()
@@ -126,10 +128,4 @@ function isWordOf (error: unknown): boolean {
 
 function reasonOf (error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-async function within<T> (ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const tooLate = new Promise<never>((_resolve, reject) => { timer = setTimeout(reject, ms, late) })
-  return await Promise.race([promise, tooLate]).finally(() => { clearTimeout(timer) })
 }

@@ -19,11 +19,13 @@ export interface AgreementOptions {
   /** The URLs of the nodes, under whose digests it is remembered which chain each had. */
   readonly upstreams: readonly string[]
   readonly now: () => number
+  /** Told after each look, when it may have become clear what is to be written. */
+  readonly onLooked: () => void
 }
 
 // Twice within the second that the others may take to hear of anything.
 const lookEveryMs = 450
-const rememberEveryMs = 60_000
+const rememberEveryMs = 5000
 // A replica that has given no sign for so long is gone, and its nodes' releases with it.
 const silentMs = 10_000
 const signEveryMs = 2000
@@ -94,6 +96,7 @@ export class Agreement {
     await this.#publish(chainId, state)
     if (purges.hasPending) await purges.deliver()
     await purges.look(chainId)
+    this.#options.onLooked()
   }
 
   /** Publishes what the control key lacks, be it new or lost. */

@@ -1,33 +1,10 @@
-import { type Anchor, Anchors } from '../ledger/anchors.js'
 import { type Position, type StampedPosition } from '../ledger/position.js'
-import { contradicts, type Tracker } from '../ledger/tracker.js'
-import { type Control, type ControlState, type KnownGeneration } from './control.js'
+import { contradicts } from '../ledger/tracker.js'
+import { within } from '../within.js'
+import { type Candidate, candidatesIn, choose, nothingKnown, rememberedIn } from './candidates.js'
+import { type ControlState, type KnownGeneration } from './control.js'
+import { type GenerationOptions } from './generation-options.js'
 import { Marks } from './marks.js'
-
-/** What is told of the chain's generations. */
-export interface GenerationEvents {
-  /** Keys are of another generation from now on. */
-  onGeneration (generation: number): void
-  /** Another replica was the first to notice that the chain is another one. */
-  onReplaced (): void
-  /** Replicas that share this Redis read another chain of the same name. */
-  onRival (generation: number): void
-}
-
-/** What deciding between generations needs. */
-export interface GenerationOptions {
-  readonly tracker: Tracker
-  /** Undefined where nothing is shared. */
-  readonly control: Control | undefined
-  /** The final block of a height, as the node has it now. */
-  readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
-  /** Where the node stands now; undefined where none answers. */
-  readonly readHead: () => Promise<StampedPosition | undefined>
-  readonly now: () => number
-  readonly events: GenerationEvents
-}
-
-type Candidate = readonly [generation: number, known: KnownGeneration]
 
 /** Which generation of the chain this process keys by, and the blocks by which that chain is known again (law 7). */
 export class Generations {
@@ -109,12 +86,14 @@ export class Generations {
       return now === undefined ? undefined : await this.settle(now)
     }
     this.#learn(state)
-    const [highest] = sorted(state)
+    const [highest] = candidatesIn(state)
     if (highest === undefined || highest[0] <= chain.generation || this.#refused.has(highest[0])) return
     const [generation, known] = highest
     const isSameChain = this.#marks.areOf(known.anchors)
-    const now = await readHead()
-    if (now === undefined || await this.#marks.verdictOn(known, now.position) !== 'other') return this.#adopt(generation, known, isSameChain)
+    // Whoever cannot tell in time follows the others, or they would be of two minds for longer than a second.
+    const now = await within(patienceMs, readHead())
+    const verdict = now && await within(patienceMs, this.#marks.verdictOn(known, now.position))
+    if (now === undefined || verdict !== 'other') return this.#adopt(generation, known, isSameChain)
     if (await this.#isAnother(now.position)) return await this.#begin(now)
     this.#refused.add(generation)
     this.#options.events.onRival(generation)
@@ -124,12 +103,9 @@ export class Generations {
   recall (chainId: number, mapped: number, state: ControlState): void {
     const { tracker } = this.#options
     if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
-    const [highest] = sorted(state)
-    const remembered = state.generations.get(mapped)
-    const isHighest = highest === undefined || highest[0] <= mapped
-    const isSame = !isHighest && remembered !== undefined && new Anchors(remembered.anchors).isSameAs(highest[1].anchors) === true
-    if (!isHighest && !isSame) return
-    const [generation, known] = isSame ? highest : [mapped, remembered ?? nothing]
+    const remembered = rememberedIn(state, mapped)
+    if (remembered === undefined) return
+    const [generation, known] = remembered
     tracker.settle({ id: chainId, generation }, known.head, false)
     this.#marks.replace(known.anchors)
     this.#isAgreed = true
@@ -149,30 +125,19 @@ export class Generations {
     const before = tracker.generation
     const state = await control?.read(chainId).catch(() => undefined)
     const own: Candidate[] = tracker.chain === undefined ? [] : [[tracker.generation, this.own]]
-    const shared = state === undefined ? [] : sorted(state)
+    const shared = state === undefined ? [] : candidatesIn(state)
     const candidates = [...shared, ...own.filter(([generation]) => !state?.generations.has(generation))]
       .filter(([generation]) => generation > this.#ruledOut).sort(([a], [b]) => b - a)
     for (const [generation] of shared) tracker.heardOf(generation)
-    const chosen = await this.#choose(candidates, stamped.position)
+    const chosen = await choose(candidates, async known => await this.#marks.verdictOn(known, stamped.position))
     if (resets !== this.#resets) return
     const isFirst = candidates.length === 0 && this.#ruledOut === 0
-    const [generation, known] = chosen ?? [isFirst ? tracker.generation : tracker.next, nothing]
+    const [generation, known] = chosen ?? [isFirst ? tracker.generation : tracker.next, nothingKnown]
     this.#isAgreed = control === undefined || state !== undefined
     tracker.settle({ id: chainId, generation }, known.head ?? stamped, true)
     this.#marks.add(known.anchors)
     if (generation !== before) this.#options.events.onGeneration(generation)
     if (control !== undefined) this.#marks.spread(stamped.position).catch(() => {})
-  }
-
-  /** The highest that is proven; else the very highest, where nothing speaks against it. */
-  async #choose (candidates: readonly Candidate[], position: Position): Promise<Candidate | undefined> {
-    let unproven: Candidate | undefined
-    for (const [at, candidate] of candidates.entries()) {
-      const verdict = await this.#marks.verdictOn(candidate[1], position)
-      if (verdict === 'same') return candidate
-      if (at === 0 && verdict === 'unknown') unproven = candidate
-    }
-    return unproven
   }
 
   #adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
@@ -207,12 +172,7 @@ export class Generations {
   }
 }
 
+// How long a node is given to say whether its chain is the one that others have moved on to.
+const patienceMs = 250
 const renewEveryMs = 10_000
 const firstMarksMs = 2000
-
-const nothing: KnownGeneration = { anchors: [], head: undefined }
-
-/** The generations of a state, the highest first. */
-function sorted ({ generations }: ControlState): Candidate[] {
-  return [...generations].sort(([a], [b]) => b - a)
-}

@@ -1,0 +1,27 @@
+import { type Anchor } from '../ledger/anchors.js'
+import { type StampedPosition } from '../ledger/position.js'
+import { type Tracker } from '../ledger/tracker.js'
+import { type Control } from './control.js'
+
+/** What is told of the chain's generations. */
+export interface GenerationEvents {
+  /** Keys are of another generation from now on. */
+  onGeneration (generation: number): void
+  /** Another replica was the first to notice that the chain is another one. */
+  onReplaced (): void
+  /** Replicas that share this Redis read another chain of the same name. */
+  onRival (generation: number): void
+}
+
+/** What deciding between generations needs. */
+export interface GenerationOptions {
+  readonly tracker: Tracker
+  /** Undefined where nothing is shared. */
+  readonly control: Control | undefined
+  /** The final block of a height, as the node has it now. */
+  readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
+  /** Where the node stands now; undefined where none answers. */
+  readonly readHead: () => Promise<StampedPosition | undefined>
+  readonly now: () => number
+  readonly events: GenerationEvents
+}
