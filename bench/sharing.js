@@ -18,6 +18,7 @@ try {
   const node = await startNode()
   await gain(redis, node)
   await cost(redis, node)
+  await space(redis, node)
 } finally {
   agent.destroy()
   for (const child of children) child.kill('SIGKILL')
@@ -59,6 +60,24 @@ async function cost (redis, node) {
   for (const [name, list] of Object.entries(times)) {
     const sorted = list.sort((a, b) => a - b)
     console.log(`| ${name} | ${sorted[sorted.length >> 1].toFixed(2)} | ${sorted[Math.floor(sorted.length * 0.99)].toFixed(2)} |`)
+  }
+}
+
+/** What an entry takes in Redis beyond its body, the index of blocks included. */
+async function space (redis, node) {
+  console.log('\n| | entries | bytes in Redis for each, beyond the body |\n|---|---|---|')
+  for (const kind of ['modules', 'blocks']) {
+    await redis.flush()
+    const varve = await startVarve(node, redis.url)
+    const targets = [...new Set(traceOf(3))].filter(target => target.includes(kind)).slice(0, 1_000)
+    const bodies = new Map()
+    for (const target of targets) {
+      const { body, status } = await get(varve.url + target)
+      if (status.includes('stored')) bodies.set(target, body.length)
+    }
+    await varve.stop()
+    const bytes = [...bodies.values()].reduce((a, b) => a + b)
+    console.log(`| ${kind} | ${bodies.size} | ${Math.round((await redis.used() - bytes) / bodies.size)} |`)
   }
 }
 
@@ -138,6 +157,10 @@ async function startRedis () {
   return {
     url: `redis://127.0.0.1:${port}`,
     flush: async () => await client.flushall(),
+    used: async () => {
+      const keys = await client.keys('varve:1:4.*')
+      return (await Promise.all(keys.map(async key => await client.memory('USAGE', key)))).reduce((a, b) => a + b, 0)
+    },
     has: async target => (await client.keys(`*${target.replace('0x1', '0x*1').replace('?', '\\?')}`)).length > 0
   }
 }
