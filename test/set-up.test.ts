@@ -6,6 +6,9 @@ import { startSentinel } from './support/redis-sentinel.js'
 import { slowRedis } from './support/slow-redis.js'
 import { until } from './support/until.js'
 
+// Most of this is waiting for clusters and sentinels to agree.
+t.jobs = 4
+
 t.test('the tests have a real redis-server, which the set-up found or installed', async t => {
   const { client } = await startRedis(t)
   t.equal(await client.set('varve', 'laid down once'), 'OK')
@@ -107,14 +110,14 @@ t.test('a cluster of three serves while a slot moves, and the rest of it when a 
   const to = (from + 1) % 3
 
   let written = 0
-  let isMoving = true
-  const writing = (async () => { while (isMoving) await cluster.client.set(`{varve}:${written++}`, 'laid down once') })()
+  const moved = new AbortController()
+  const writing = (async () => { while (!moved.signal.aborted) await cluster.client.set(`{varve}:${written++}`, 'laid down once') })()
   await until(() => written > 200, 'there are keys to move')
   await cluster.moveSlot(slot, from, to, async () => {
     const before = written
     await until(() => written > before + 20, 'keys are written to both')
   })
-  isMoving = false
+  moved.abort()
   await writing
   t.equal(await cluster.ownerOf('{varve}'), to)
   t.equal((await cluster.keys('{varve}:*')).length, written)

@@ -1,0 +1,118 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Test } from 'tap'
+
+/** Starts a network between a test and a server, as bad as the test wants it; it begins as a good one. */
+export async function slowRedis (t: Test, behind: { readonly port: number, readonly url: string }): Promise<SlowRedis> {
+  const slow = new SlowRedis(behind)
+  t.teardown(async () => { await slow.close() })
+  await slow.listen()
+  return slow
+}
+
+interface Gate {
+  readonly released: Promise<void>
+  readonly release: () => void
+}
+
+/** A TCP proxy on the loopback; every property may be changed while it runs. */
+export class SlowRedis {
+  /** How much later every answer comes. */
+  delayMs = 0
+  /** What to answer instead of the server, for any bytes that a client sends; undefined asks the server. */
+  answer: ((asked: Buffer) => Buffer | string | undefined) | undefined
+  /** Whether a new connection is closed at once. */
+  isRefusing = false
+  readonly #behind: { readonly port: number, readonly url: string }
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #connected = 0
+  #asks = 0
+  #held: Gate | undefined
+
+  constructor (behind: { readonly port: number, readonly url: string }) {
+    this.#behind = behind
+    this.#server = createServer(client => { this.#accept(client) })
+  }
+
+  get port (): number { return (this.#server.address() as AddressInfo).port }
+
+  get host (): string { return `127.0.0.1:${this.port}` }
+
+  /** As the server's own, with its password. */
+  get url (): string { return this.#behind.url.replace(/\d+$/, String(this.port)) }
+
+  /** How many connections there have been so far. */
+  get connected (): number { return this.#connected }
+
+  /** How often a client has sent anything. */
+  get asks (): number { return this.#asks }
+
+  /** Keeps all answers back from now on; the server still does what it is asked. */
+  hold (): void {
+    this.#held ??= newGate()
+  }
+
+  /** Sends what was kept back, in its order. */
+  release (): void {
+    this.#held?.release()
+    this.#held = undefined
+  }
+
+  /** Ends all connections without a farewell; new ones are taken, unless it is refusing. */
+  cut (): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  async listen (): Promise<void> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  async close (): Promise<void> {
+    this.release()
+    for (const socket of this.#sockets) socket.destroy()
+    await new Promise(resolve => { this.#server.close(resolve) })
+  }
+
+  #accept (client: Socket): void {
+    this.#connected++
+    this.#keep(client)
+    if (this.isRefusing) {
+      client.resetAndDestroy()
+      return
+    }
+    const server = this.#keep(connect(this.#behind.port, '127.0.0.1'))
+    client.on('close', () => { server.destroy() })
+    server.on('close', () => { client.destroy() })
+    let sent = Promise.resolve()
+    const send = (bytes: Buffer | string): void => {
+      const dueMs = performance.now() + this.delayMs
+      sent = sent.then(async () => {
+        const leftMs = dueMs - performance.now()
+        if (leftMs > 0) await pause(leftMs, undefined, { ref: false })
+        await this.#held?.released
+        if (!client.destroyed) client.write(bytes)
+      })
+    }
+    client.on('data', asked => {
+      this.#asks++
+      const own = this.answer?.(asked)
+      if (own === undefined) server.write(asked)
+      else send(own)
+    })
+    server.on('data', send)
+  }
+
+  #keep (socket: Socket): Socket {
+    this.#sockets.add(socket.setNoDelay().on('error', () => {}).on('close', () => { this.#sockets.delete(socket) }))
+    return socket
+  }
+}
+
+function newGate (): Gate {
+  let release = (): void => {}
+  const released = new Promise<void>(resolve => { release = resolve })
+  return { released, release }
+}
