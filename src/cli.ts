@@ -11,3 +11,6 @@ process.exitCode = await main(process.argv.slice(2), {
   isTerminal: process.stdout.isTTY === true,
   onSignal: (signal, listener) => { process.on(signal, listener) }
 })
+
+// What a library left behind, such as a timer for a connection that is gone, must not keep a process alive whose work is done.
+setTimeout(() => { process.exit() }, 1000).unref()

@@ -51,7 +51,10 @@ export class RedisLink {
       options.tally.redisFailed('connect')
     })
     client.on('ready', () => { this.#breaker.probeNow().catch(() => {}) })
-    client.on('close', () => { this.#breaker.open() })
+    client.on('close', () => {
+      if (this.#breaker.isClosed) this.#lastError = 'the connection broke off'
+      this.#breaker.open()
+    })
   }
 
   /** Whether it answers. */
@@ -100,17 +103,18 @@ export class RedisLink {
   }
 
   async #ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number): Promise<T> {
-    const { now, tally } = this.#options
+    const { now, tally, timeoutMs } = this.#options
+    if (this.#client.status !== 'ready') throw dead
     const started = now()
     try {
       const answer = await within(withinMs, work(this.#client).then(value => ({ value })))
       if (answer === undefined) throw late
-      this.#breaker.succeeded()
+      // What nobody waits for may take longer, but it is no sign that reads would be answered in time.
+      if (now() - started <= timeoutMs) this.#breaker.succeeded()
       return answer.value
     } catch (error) {
       tally.redisFailed(operation)
-      if (isWordOf(error)) this.#breaker.succeeded()
-      else {
+      if (!isWordOf(error)) {
         this.#lastError = reasonOf(error)
         this.#breaker.failed()
       }

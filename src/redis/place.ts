@@ -75,6 +75,7 @@ function sentinelOptions (place: RedisPlace, { name, hosts, password }: RedisPla
     sentinels: [...hosts],
     name: name ?? '',
     sentinelRetryStrategy: again,
+    sentinelReconnectStrategy: again,
     sentinelCommandTimeout: connectMs,
     // Clients of a master that is cut off would go on writing to it.
     failoverDetector: true,
