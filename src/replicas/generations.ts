@@ -10,7 +10,8 @@ import { Marks } from './marks.js'
 export class Generations {
   readonly #options: GenerationOptions
   readonly #marks: Marks
-  readonly #refused = new Set<number>()
+  // Generations that are of another chain, by what was known of them.
+  readonly #refused = new Set<string>()
   // Whether what the other replicas know was heard when the generation was settled.
   #isAgreed: boolean
   // A reset leaves every generation up to this one behind.
@@ -87,16 +88,26 @@ export class Generations {
     }
     this.#learn(state)
     const [highest] = candidatesIn(state)
-    if (highest === undefined || highest[0] <= chain.generation || this.#refused.has(highest[0])) return
+    if (highest === undefined || highest[0] <= chain.generation) return
     const [generation, known] = highest
+    const name = `${generation} ${known.anchors.length}`
+    if (!this.#refused.has(name) && !await this.#follow(generation, known)) {
+      this.#refused.add(name)
+      this.#options.events.onRival(generation)
+    }
+  }
+
+  /** Whether this process goes over to a higher generation, unless its own node is on another chain than that. */
+  async #follow (generation: number, known: KnownGeneration): Promise<boolean> {
     const isSameChain = this.#marks.areOf(known.anchors)
     // Whoever cannot tell in time follows the others, or they would be of two minds for longer than a second.
-    const now = await within(patienceMs, readHead())
-    const verdict = now && await within(patienceMs, this.#marks.verdictOn(known, now.position))
-    if (now === undefined || verdict !== 'other') return this.#adopt(generation, known, isSameChain)
-    if (await this.#isAnother(now.position)) return await this.#begin(now)
-    this.#refused.add(generation)
-    this.#options.events.onRival(generation)
+    const now = await within(patienceMs, this.#options.readHead())
+    const theirs = now && await within(patienceMs, this.#marks.verdictOn(known, now.position))
+    const ours = now && theirs !== 'same' ? await within(patienceMs, this.#marks.verdictOn(this.own, now.position)) : undefined
+    if (theirs !== 'other' && ours !== 'same') this.#adopt(generation, known, isSameChain)
+    else if (now !== undefined && ours === 'other') await this.#begin(now)
+    else return false
+    return true
   }
 
   /** With no node to ask: keys by what an upstream was last known to have, unless it could mean two chains. */
@@ -130,14 +141,16 @@ export class Generations {
       .filter(([generation]) => generation > this.#ruledOut).sort(([a], [b]) => b - a)
     for (const [generation] of shared) tracker.heardOf(generation)
     const chosen = await choose(candidates, async known => await this.#marks.verdictOn(known, stamped.position))
-    if (resets !== this.#resets) return
     const isFirst = candidates.length === 0 && this.#ruledOut === 0
     const [generation, known] = chosen ?? [isFirst ? tracker.generation : tracker.next, nothingKnown]
+    if (chosen === undefined) this.#marks.replace([])
+    this.#marks.add(known.anchors)
+    // A generation that bore no marks could be taken by others for any chain's.
+    if (control !== undefined) await within(patienceMs, this.#marks.spread(stamped.position))
+    if (resets !== this.#resets) return
     this.#isAgreed = control === undefined || state !== undefined
     tracker.settle({ id: chainId, generation }, known.head ?? stamped, true)
-    this.#marks.add(known.anchors)
     if (generation !== before) this.#options.events.onGeneration(generation)
-    if (control !== undefined) this.#marks.spread(stamped.position).catch(() => {})
   }
 
   #adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
