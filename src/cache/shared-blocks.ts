@@ -49,8 +49,12 @@ export class SharedBlocks {
 
   async add (client: RedisClient, blocks: string, range: VersionRange, height: string): Promise<void> {
     const record = recordOf(range, height)
+    const [first, last] = [hex(range.first), hex(range.last)]
     await Promise.all(this.#keysOf(blocks, range).flatMap(key => [
       client.zadd(key, 0, record),
+      // Another that begins inside would hide this one; which of them is true cannot be told, so the older word goes.
+      client.zremrangebylex(key, `[${first}`, `(${record}`),
+      client.zremrangebylex(key, `(${record}`, `(${last}g`),
       // More than a record for each version cannot be true.
       client.zremrangebyrank(key, 0, -(Number(keyVersions) + 2)),
       client.expire(key, this.#ttlSeconds)

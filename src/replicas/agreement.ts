@@ -39,6 +39,7 @@ export class Agreement {
   #underWay: Promise<void> | undefined
   #isToldAgain = false
   #beat = 0
+  #toldOf: number | undefined
   #signedAt = -Infinity
   #remembered: { readonly text: string, readonly atMs: number } | undefined
 
@@ -109,7 +110,8 @@ export class Agreement {
     const isBehind = (known?.head?.position.head.version ?? -1n) < (own.head?.position.head.version ?? -1n)
     const lacks = known === undefined || own.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
     if (isBehind || lacks) await control.publish(chainId, generation, own, state.generations.keys())
-    if (!state.generations.has(generation)) await this.#options.news.tell(chainId)
+    if (!state.generations.has(generation) || this.#toldOf !== generation) await this.#options.news.tell(chainId)
+    this.#toldOf = generation
     if (now() - this.#signedAt >= signEveryMs || !state.replicas.has(this.#name)) {
       this.#signedAt = now()
       const gone = [...this.#heardAt].filter(([, { atMs }]) => now() - atMs > silentMs).map(([name]) => name)

@@ -10,7 +10,12 @@ export const nothingKnown: KnownGeneration = { anchors: [], head: undefined }
 
 /** The generations that replicas know, the highest first. */
 export function candidatesIn ({ generations }: ControlState): Candidate[] {
-  return [...generations].sort(([a], [b]) => b - a)
+  return inOrder([...generations])
+}
+
+/** The highest first; of two words on one generation the later. */
+export function inOrder (candidates: readonly Candidate[]): Candidate[] {
+  return [...new Map(candidates)].sort(([a], [b]) => b - a)
 }
 
 /** Of candidates, the highest first, the first that is proven; else the very highest, where nothing speaks against it. */

@@ -75,6 +75,12 @@ export class Control {
     await this.#set(chainId, { [`g${generation}`]: seal(known) }, gone)
   }
 
+  /** Takes the number of a generation for a chain; whether nobody had it. */
+  async claim (chainId: number, generation: number, known: KnownGeneration): Promise<boolean> {
+    const key = this.#keyOf(chainId)
+    return await this.#ask(async client => (await Promise.all([client.hsetnx(key, `g${generation}`, seal(known)), client.expire(key, this.#ttlSeconds)]))[0] === 1)
+  }
+
   /** Gives a sign of life, and forgets the replicas that have given none for long. */
   async sign (chainId: number, replica: string, sign: Sign, gone: readonly string[]): Promise<void> {
     await this.#set(chainId, { [`r${replica}`]: seal(sign) }, gone.map(name => `r${name}`))

@@ -1,10 +1,10 @@
 import { type Position, type StampedPosition } from '../ledger/position.js'
 import { contradicts } from '../ledger/tracker.js'
-import { within } from '../within.js'
-import { type Candidate, candidatesIn, choose, nothingKnown, rememberedIn } from './candidates.js'
+import { candidatesIn, rememberedIn } from './candidates.js'
 import { type ControlState, type KnownGeneration } from './control.js'
 import { type GenerationOptions } from './generation-options.js'
 import { Marks } from './marks.js'
+import { settleOn } from './settling.js'
 
 /** Which generation of the chain this process keys by, and the blocks by which that chain is known again (law 7). */
 export class Generations {
@@ -22,7 +22,7 @@ export class Generations {
 
   constructor (options: GenerationOptions) {
     this.#options = options
-    this.#marks = new Marks(options.readBlock)
+    this.#marks = new Marks(options)
     this.#isAgreed = options.control === undefined
   }
 
@@ -43,7 +43,7 @@ export class Generations {
     if (tracker.chain === undefined) await this.settle(stamped)
     else if (await this.#isAnother(stamped.position)) await this.#begin(stamped)
     // A process that has just begun has little to lose, and what others have kept is known by their own marks.
-    if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + firstMarksMs
+    if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + unmarkedMs
   }
 
   /** The head has moved on: it is the same chain still, and its newest final block is one to know it by. */
@@ -86,6 +86,8 @@ export class Generations {
       const now = await readHead() ?? stamped
       return now === undefined ? undefined : await this.settle(now)
     }
+    const shared = state.generations.get(chain.generation)
+    if (shared !== undefined && !await this.#isOurs(shared)) return await this.#leave(chain.generation)
     this.#learn(state)
     const [highest] = candidatesIn(state)
     if (highest === undefined || highest[0] <= chain.generation) return
@@ -97,15 +99,27 @@ export class Generations {
     }
   }
 
+  /** Whether what is shared of a generation is of this process's own chain; only its node can tell, where the marks do not. */
+  async #isOurs (shared: KnownGeneration): Promise<boolean> {
+    if (this.#marks.list.length === 0 || shared.anchors.length === 0 || this.#marks.areOf(shared.anchors)) return true
+    return (await this.#marks.witness(shared)).verdict !== 'other'
+  }
+
+  /** Two that began at once with two chains of one name have taken the same number: one goes on. */
+  async #leave (generation: number): Promise<void> {
+    const { tracker, events } = this.#options
+    events.onRival(generation)
+    this.#ruledOut = generation
+    if (tracker.stamped !== undefined) await this.settle(tracker.stamped)
+  }
+
   /** Whether this process goes over to a higher generation, unless its own node is on another chain than that. */
   async #follow (generation: number, known: KnownGeneration): Promise<boolean> {
     const isSameChain = this.#marks.areOf(known.anchors)
-    // Whoever cannot tell in time follows the others, or they would be of two minds for longer than a second.
-    const now = await within(patienceMs, this.#options.readHead())
-    const theirs = now && await within(patienceMs, this.#marks.verdictOn(known, now.position))
-    const ours = now && theirs !== 'same' ? await within(patienceMs, this.#marks.verdictOn(this.own, now.position)) : undefined
-    if (theirs !== 'other' && ours !== 'same') this.#adopt(generation, known, isSameChain)
-    else if (now !== undefined && ours === 'other') await this.#begin(now)
+    const theirs = await this.#marks.witness(known)
+    const ours = theirs.verdict === 'same' || theirs.now === undefined ? undefined : await this.#marks.witness(this.own)
+    if (theirs.verdict !== 'other' && ours?.verdict !== 'same') this.#adopt(generation, known, isSameChain)
+    else if (ours?.verdict === 'other' && ours.now !== undefined) await this.#begin(ours.now)
     else return false
     return true
   }
@@ -130,27 +144,14 @@ export class Generations {
   }
 
   async #settle (stamped: StampedPosition): Promise<void> {
-    const { tracker, control } = this.#options
-    const { position: { chainId } } = stamped
+    const { tracker, events } = this.#options
     const resets = this.#resets
-    const before = tracker.generation
-    const state = await control?.read(chainId).catch(() => undefined)
-    const own: Candidate[] = tracker.chain === undefined ? [] : [[tracker.generation, this.own]]
-    const shared = state === undefined ? [] : candidatesIn(state)
-    const candidates = [...shared, ...own.filter(([generation]) => !state?.generations.has(generation))]
-      .filter(([generation]) => generation > this.#ruledOut).sort(([a], [b]) => b - a)
-    for (const [generation] of shared) tracker.heardOf(generation)
-    const chosen = await choose(candidates, async known => await this.#marks.verdictOn(known, stamped.position))
-    const isFirst = candidates.length === 0 && this.#ruledOut === 0
-    const [generation, known] = chosen ?? [isFirst ? tracker.generation : tracker.next, nothingKnown]
-    if (chosen === undefined) this.#marks.replace([])
-    this.#marks.add(known.anchors)
-    // A generation that bore no marks could be taken by others for any chain's.
-    if (control !== undefined) await within(patienceMs, this.#marks.spread(stamped.position))
+    const { generation, known, isAgreed } = await settleOn(stamped, this.#options, this.#marks, this.#ruledOut)
     if (resets !== this.#resets) return
-    this.#isAgreed = control === undefined || state !== undefined
-    tracker.settle({ id: chainId, generation }, known.head ?? stamped, true)
-    if (generation !== before) this.#options.events.onGeneration(generation)
+    const before = tracker.generation
+    this.#isAgreed = isAgreed
+    tracker.settle({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
+    if (generation !== before) events.onGeneration(generation)
   }
 
   #adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
@@ -185,7 +186,5 @@ export class Generations {
   }
 }
 
-// How long a node is given to say whether its chain is the one that others have moved on to.
-const patienceMs = 250
 const renewEveryMs = 10_000
-const firstMarksMs = 2000
+const unmarkedMs = 2000

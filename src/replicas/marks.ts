@@ -1,7 +1,9 @@
 import { type Anchor, Anchors } from '../ledger/anchors.js'
-import { type Position } from '../ledger/position.js'
+import { type Position, type StampedPosition } from '../ledger/position.js'
 import { contradicts } from '../ledger/tracker.js'
+import { within } from '../within.js'
 import { type KnownGeneration } from './control.js'
+import { type GenerationOptions } from './generation-options.js'
 
 /** Whether a node's chain is the one that is known. */
 export type Verdict = 'same' | 'other' | 'unknown'
@@ -9,13 +11,19 @@ export type Verdict = 'same' | 'other' | 'unknown'
 // Nodes that do not serve blocks by height are asked for no more of them than this.
 const maxCompared = 3
 
+// Replicas are to be of one mind within a second.
+const patienceMs = 400
+
+/** What a node is asked to know its chain by. */
+export type Witnessing = Pick<GenerationOptions, 'readBlock' | 'readHead'>
+
 /** The blocks that the chain of this process is known by, read from its node by height. */
 export class Marks {
-  readonly #readBlock: (height: bigint) => Promise<Anchor | undefined>
+  readonly #node: Witnessing
   #anchors = new Anchors()
 
-  constructor (readBlock: (height: bigint) => Promise<Anchor | undefined>) {
-    this.#readBlock = readBlock
+  constructor (node: Witnessing) {
+    this.#node = node
   }
 
   get list (): readonly Anchor[] {
@@ -35,16 +43,22 @@ export class Marks {
     return this.#anchors.isSameAs(anchors) === true
   }
 
+  /** Has the node say, as it is now, whether its chain is the one that is known; whoever does not answer in time has no word on it. */
+  async witness (known: KnownGeneration): Promise<{ verdict: Verdict, now: StampedPosition | undefined }> {
+    const said = this.#node.readHead().then(async now => ({ now, verdict: now === undefined ? 'unknown' : await this.verdictOn(known, now.position) }))
+    return await within(patienceMs, said) ?? { verdict: 'unknown', now: undefined }
+  }
+
   /** Compares a node that stands at a position with what is known of a chain. */
   async verdictOn ({ anchors, head }: KnownGeneration, position: Position): Promise<Verdict> {
     if (head !== undefined && contradicts(position, head.position)) return 'other'
     // Every genesis block has the same hash.
     const oldest = position.oldest.blockHeight < 1n ? 1n : position.oldest.blockHeight
     for (const { height, hash } of new Anchors(anchors).within(oldest, position.head.blockHeight - 1n).slice(0, maxCompared)) {
-      const block = await this.#readBlock(height)
+      const block = await this.#node.readBlock(height)
       if (block?.hash === hash) return 'same'
       // Too much is forgotten on such a word for it to be taken but once.
-      if (block !== undefined && (await this.#readBlock(height))?.hash === block.hash) return 'other'
+      if (block !== undefined && (await this.#node.readBlock(height))?.hash === block.hash) return 'other'
     }
     return 'unknown'
   }
@@ -56,7 +70,7 @@ export class Marks {
     if (newest < 1n || (known !== undefined && newest <= known)) return
     const heights = known === undefined ? [newest, (oldest.blockHeight + newest) / 2n, oldest.blockHeight] : [newest]
     const into = this.#anchors
-    const blocks = await Promise.all([...new Set(heights)].filter(height => height > 0n).map(this.#readBlock))
+    const blocks = await Promise.all([...new Set(heights)].filter(height => height > 0n).map(this.#node.readBlock))
     // The chain that was asked about may have been left for another by now.
     if (this.#anchors === into) into.add(blocks.filter(block => block !== undefined))
   }

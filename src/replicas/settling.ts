@@ -1,0 +1,47 @@
+import { type StampedPosition } from '../ledger/position.js'
+import { within } from '../within.js'
+import { type Candidate, candidatesIn, choose, inOrder, nothingKnown } from './candidates.js'
+import { type KnownGeneration } from './control.js'
+import { type GenerationOptions } from './generation-options.js'
+import { type Marks } from './marks.js'
+
+/** Which generation a chain is, and whether the other replicas could be asked. */
+export interface Decision {
+  readonly generation: number
+  readonly known: KnownGeneration
+  readonly isAgreed: boolean
+}
+
+// How long a new generation waits for marks to be published with.
+const firstMarksMs = 500
+// Each attempt that fails has another replica's generation to look at, so that two are hardly ever needed.
+const maxAttempts = 5
+
+/**
+ * Settles which generation a node's chain is: the highest that it may be, or a new one above all. Of two replicas that begin one at the
+ * same time the first has its number; the other looks at what that has become.
+ */
+export async function settleOn (stamped: StampedPosition, { tracker, control }: GenerationOptions, marks: Marks, ruledOut: number): Promise<Decision> {
+  const { position } = stamped
+  const own: Candidate[] = tracker.chain === undefined ? [] : [[tracker.generation, { anchors: marks.list, head: tracker.stamped }]]
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const state = await control?.read(position.chainId).catch(() => undefined)
+    const shared = state === undefined ? [] : candidatesIn(state)
+    for (const [generation] of shared) tracker.heardOf(generation)
+    const candidates = inOrder([...own, ...shared]).filter(([generation]) => generation > ruledOut)
+    const chosen = await choose(candidates, async known => await marks.verdictOn(known, position))
+    if (chosen !== undefined) {
+      const [generation, known] = chosen
+      marks.add(known.anchors)
+      return { generation, known, isAgreed: control === undefined || state !== undefined }
+    }
+    marks.replace([])
+    const generation = candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.next
+    if (control === undefined) return { generation, known: nothingKnown, isAgreed: true }
+    // A generation that bore no marks could be taken by others for any chain's.
+    await within(firstMarksMs, marks.spread(position))
+    if (state === undefined) return { generation, known: nothingKnown, isAgreed: false }
+    if (await control.claim(position.chainId, generation, { anchors: marks.list, head: stamped }).catch(() => false)) return { generation, known: nothingKnown, isAgreed: true }
+  }
+  return { generation: tracker.next, known: nothingKnown, isAgreed: false }
+}
