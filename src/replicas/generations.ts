@@ -80,14 +80,17 @@ export class Generations {
 
   /** What the other replicas know now. */
   async hear (state: ControlState): Promise<void> {
-    const { tracker: { chain, stamped }, readHead } = this.#options
+    const { tracker, readHead } = this.#options
+    const { chain, stamped } = tracker
     if (chain === undefined) return
     if (!this.#isAgreed) {
       const now = await readHead() ?? stamped
       return now === undefined ? undefined : await this.settle(now)
     }
     const shared = state.generations.get(chain.generation)
-    if (shared !== undefined && !await this.#isOurs(shared)) return await this.#leave(chain.generation)
+    const isOurs = shared === undefined || await this.#isOurs(shared)
+    if (tracker.chain?.generation !== chain.generation) return
+    if (!isOurs) return await this.#leave(chain.generation)
     this.#learn(state)
     const [highest] = candidatesIn(state)
     if (highest === undefined || highest[0] <= chain.generation) return
@@ -115,9 +118,13 @@ export class Generations {
 
   /** Whether this process goes over to a higher generation, unless its own node is on another chain than that. */
   async #follow (generation: number, known: KnownGeneration): Promise<boolean> {
+    const { tracker } = this.#options
+    const before = tracker.chain
     const isSameChain = this.#marks.areOf(known.anchors)
     const theirs = await this.#marks.witness(known)
     const ours = theirs.verdict === 'same' || theirs.now === undefined ? undefined : await this.#marks.witness(this.own)
+    // What was asked about a generation that has been left meanwhile is no word on the next.
+    if (tracker.chain?.generation !== before?.generation) return true
     if (theirs.verdict !== 'other' && ours?.verdict !== 'same') this.#adopt(generation, known, isSameChain)
     else if (ours?.verdict === 'other' && ours.now !== undefined) await this.#begin(ours.now)
     else return false
@@ -166,9 +173,10 @@ export class Generations {
 
   // One with an earlier time is the older of two chains, which the tracker refuses by itself.
   async #isAnother (position: Position): Promise<boolean> {
-    const shown = this.#options.tracker.position
+    const { tracker } = this.#options
+    const { position: shown, generation } = tracker
     const isOlder = shown !== undefined && position.head.timestampUsec < shown.head.timestampUsec && contradicts(position, shown)
-    return !isOlder && await this.#marks.verdictOn(this.own, position) === 'other'
+    return !isOlder && await this.#marks.verdictOn(this.own, position) === 'other' && tracker.generation === generation
   }
 
   async #begin (stamped: StampedPosition): Promise<void> {
