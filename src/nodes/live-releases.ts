@@ -37,6 +37,7 @@ export class LiveReleases {
 
   /** Whether no live node runs a release any more; while none is known, every entry counts as current. */
   isGone (release: string): boolean {
+    if (release === this.#last) return false
     const { own } = this
     return own.length > 0 && !own.includes(release) && !this.#heard.has(release)
   }

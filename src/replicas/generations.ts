@@ -120,7 +120,7 @@ export class Generations {
   async #follow (generation: number, known: KnownGeneration): Promise<boolean> {
     const { tracker } = this.#options
     const before = tracker.chain
-    const isSameChain = this.#marks.areOf(known.anchors)
+    const isSameChain = this.#marks.goOnIn(known, tracker.position)
     const theirs = await this.#marks.witness(known)
     const ours = theirs.verdict === 'same' || theirs.now === undefined ? undefined : await this.#marks.witness(this.own)
     // What was asked about a generation that has been left meanwhile is no word on the next.

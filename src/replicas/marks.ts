@@ -43,6 +43,12 @@ export class Marks {
     return this.#anchors.isSameAs(anchors) === true
   }
 
+  /** Whether what is known of another generation is the same chain going on; where nobody has marks the positions must do. */
+  goOnIn ({ anchors, head }: KnownGeneration, shown: Position | undefined): boolean {
+    if (anchors.length > 0) return this.areOf(anchors)
+    return head !== undefined && shown !== undefined && !contradicts(head.position, shown)
+  }
+
   /** Has the node say, as it is now, whether its chain is the one that is known; whoever does not answer in time has no word on it. */
   async witness (known: KnownGeneration): Promise<{ verdict: Verdict, now: StampedPosition | undefined }> {
     const said = this.#node.readHead().then(async now => ({ now, verdict: now === undefined ? 'unknown' : await this.verdictOn(known, now.position) }))

@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { type SharedStore, type ToForget } from '../cache/shared-store.js'
+import { unavailable } from '../reads/refusal.js'
 import { type Purge, PurgeLog } from './purge-log.js'
+
+// Each is kept until Redis can be told.
+const maxPending = 256
 
 /** Who forgets on this replica's side. */
 export interface Forgetful {
@@ -41,6 +45,7 @@ export class Purges {
 
   /** Forgets here at once and everywhere as soon as Redis can be told; whether it could now. */
   async purge (chainId: number, what: ToForget): Promise<boolean> {
+    if (this.#pending.length >= maxPending) throw unavailable('too many purges wait for Redis: purge everything, or come again when it answers')
     this.#options.local.forget(what)
     const purge = { id: randomUUID(), keys: what.keys, blocks: what.blocks }
     this.#known = new Set([...this.#known ?? [], purge.id])
@@ -75,7 +80,7 @@ export class Purges {
     if (purges === undefined) this.#options.local.forgetAll()
     for (const purge of purges ?? []) {
       this.#options.local.forget(purge)
-      this.#options.store.drop(purge.keys)
+      this.#options.store.drop(purge)
     }
   }
 }
