@@ -2,7 +2,7 @@ import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
 import { blockKeyOf, type ReadKeys } from '../reads/read.js'
 import { SharedBlocks } from './shared-blocks.js'
-import { CorruptEntry, decodeStored, encodeStored, type Stored, storedFormat } from './stored.js'
+import { decodeStored, encodeStored, type Stored, storedFormat } from './stored.js'
 import { Waiting } from './waiting.js'
 
 /** Told of what becomes of shared entries. */
@@ -35,6 +35,11 @@ export interface ToShare {
   readonly ttlMs: number | undefined
 }
 
+/** An answer that waits to be shared, and since when. */
+interface Kept extends ToShare {
+  readonly keptAtMs: number
+}
+
 /** What is to be forgotten: the keys of entries, and where a block is known by a version. */
 export interface ToForget {
   readonly keys: readonly string[]
@@ -52,7 +57,7 @@ export class SharedStore {
   readonly #options: SharedOptions
   readonly #prefix: string
   readonly #index: SharedBlocks
-  readonly #waiting: Waiting<ToShare>
+  readonly #waiting: Waiting<Kept>
   #refusal: string | undefined
 
   constructor (link: RedisLink, options: SharedOptions) {
@@ -84,17 +89,19 @@ export class SharedStore {
   /** Shares an entry, when there is time for it: no answer waits for this. */
   keep (item: ToShare): void {
     const { stored: { key, body, range } } = item
-    if (range === undefined || this.#index.takes(range)) this.#waiting.add(key, body.length, item)
+    if (range === undefined || this.#index.takes(range)) this.#waiting.add(key, body.length, { ...item, keptAtMs: this.#options.now() })
   }
 
   /** Forgets entries, also those that still wait to be written; fails where Redis cannot be told. */
-  async forget ({ keys, blocks }: ToForget): Promise<void> {
+  async forget (what: ToForget): Promise<void> {
+    const { keys, blocks } = what
+    this.drop(what)
+    // Or what lands after this look would stay.
+    await this.#waiting.landed()
     const found = await this.#link.ask('find', async client => await Promise.all(blocks.map(async ({ blocks, version }) =>
       (await this.#index.find(client, blocks, version)).blocks.map(block => ({ blocks, block })))))
     const known = found.flat()
     const entries = [...keys, ...known.map(({ blocks, block }) => blockKeyOf(blocks, block.height))]
-    this.drop(entries)
-    await this.#waiting.landed()
     await this.#link.ask('delete', async client => {
       await Promise.all([
         ...entries.map(async key => await client.del(this.#prefix + key)),
@@ -103,9 +110,10 @@ export class SharedStore {
     })
   }
 
-  /** Lets go of what waits to be written under some keys. */
-  drop (keys: readonly string[]): void {
-    for (const key of keys) this.#waiting.drop(key)
+  /** Lets go of what waits to be written. */
+  drop ({ keys, blocks }: ToForget): void {
+    this.#waiting.drop(({ stored: { key, range }, blocks: family }) =>
+      keys.includes(key) || blocks.some(block => block.blocks === family && range !== undefined && range.first <= block.version && block.version <= range.last))
   }
 
   /** Writes what has waited for Redis to come back. */
@@ -156,19 +164,20 @@ export class SharedStore {
     if (value === null || ttlMs === -2) return undefined
     try {
       return { stored: await decodeStored(key, value), ttlMs: ttlMs < 0 ? this.#options.ttlSeconds * 1000 : ttlMs }
-    } catch (error) {
-      if (!(error instanceof CorruptEntry)) throw error
+    } catch {
       this.#options.tally.foundCorrupt()
       return undefined
     }
   }
 
-  async #write ({ stored, blocks, ttlMs }: ToShare): Promise<void> {
+  async #write ({ stored, blocks, ttlMs, keptAtMs }: Kept): Promise<void> {
     const { key, range } = stored
-    const value = await encodeStored(stored)
     const longestMs = this.#options.ttlSeconds * 1000
-    const lifetimeMs = Math.max(1, Math.round(Math.min(ttlMs ?? longestMs, longestMs)))
-    await this.#link.ask('set', async client => await client.set(this.#prefix + key, value, 'PX', lifetimeMs), writeMs)
+    const leftMs = ttlMs === undefined ? longestMs : ttlMs - (this.#options.now() - keptAtMs)
+    // It has waited for longer than it is true.
+    if (leftMs < 1) return
+    const value = await encodeStored(stored)
+    await this.#link.ask('set', async client => await client.set(this.#prefix + key, value, 'PX', Math.round(Math.min(leftMs, longestMs))), writeMs)
     // After the entry, so that the index leads to nothing that is not there yet.
     if (blocks !== undefined && range !== undefined) {
       await this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, key.slice(blocks.length + 1)) }, writeMs)

@@ -21,12 +21,18 @@ interface Waiter<T> {
   readonly attempts: number
 }
 
+interface UnderWay<T> {
+  readonly item: T
+  readonly landed: Promise<void>
+  isDropped: boolean
+}
+
 /** Writes that nobody waits for: a few at a time, one for each key, bounded, kept while there is nobody to write to. */
 export class Waiting<T> {
   readonly #write: (item: T) => Promise<void>
   readonly #options: WaitingOptions
   readonly #items = new Map<string, Waiter<T>>()
-  readonly #underWay = new Map<string, Promise<void>>()
+  readonly #underWay = new Map<string, UnderWay<T>>()
   #bytes = 0
   #pausedUntilMs = -Infinity
   #timer: NodeJS.Timeout | undefined
@@ -44,15 +50,16 @@ export class Waiting<T> {
     this.#put(key, { item, bytes, attempts: 0 })
     for (const oldest of this.#items.keys()) {
       if (this.#items.size <= maxItems && this.#bytes <= maxBytes) break
-      this.drop(oldest)
+      this.#take(oldest)
       this.#options.onRefused('more waits to be written than there is room for')
     }
     this.resume()
   }
 
-  drop (key: string): void {
-    this.#bytes -= this.#items.get(key)?.bytes ?? 0
-    this.#items.delete(key)
+  /** Lets go of what is not wanted any more; what of it is under way is not tried again. */
+  drop (isUnwanted: (item: T) => boolean): void {
+    for (const [key, { item }] of this.#items) if (isUnwanted(item)) this.#take(key)
+    for (const write of this.#underWay.values()) write.isDropped ||= isUnwanted(write.item)
   }
 
   /** Begins as many writes as may be under way. */
@@ -61,14 +68,14 @@ export class Waiting<T> {
       if (this.#underWay.size >= maxUnderWay || !this.#canWrite()) return
       // Two writes of one key would race for the last word.
       if (this.#underWay.has(key)) continue
-      this.drop(key)
-      this.#underWay.set(key, this.#begin(key, waiter))
+      this.#take(key)
+      this.#underWay.set(key, { item: waiter.item, landed: this.#begin(key, waiter), isDropped: false })
     }
   }
 
   /** Resolves when what is under way now has come to an end. */
   async landed (): Promise<void> {
-    await Promise.all(this.#underWay.values())
+    await Promise.all([...this.#underWay.values()].map(async ({ landed }) => { await landed }))
   }
 
   /** Resolves when nothing is under way, and nothing waits that could be written. */
@@ -91,10 +98,11 @@ export class Waiting<T> {
       await this.#write(item)
       this.#options.onRefused(undefined)
     } catch (error) {
-      this.#options.onRefused(error instanceof Error ? error.message : String(error))
+      this.#options.onRefused((error as Error).message)
       const isOutage = !this.#options.canWrite()
+      const isWanted = this.#underWay.get(key)?.isDropped !== true
       // Unless something newer came meanwhile.
-      if (!this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) this.#put(key, { item, bytes, attempts: isOutage ? attempts : attempts + 1 })
+      if (isWanted && !this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) this.#put(key, { item, bytes, attempts: isOutage ? attempts : attempts + 1 })
       this.#pause()
     } finally {
       this.#underWay.delete(key)
@@ -102,8 +110,13 @@ export class Waiting<T> {
     }
   }
 
+  #take (key: string): void {
+    this.#bytes -= this.#items.get(key)?.bytes ?? 0
+    this.#items.delete(key)
+  }
+
   #put (key: string, waiter: Waiter<T>): void {
-    this.drop(key)
+    this.#take(key)
     this.#items.set(key, waiter)
     this.#bytes += waiter.bytes
   }

@@ -62,13 +62,15 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
         sharing?.look().catch(() => {})
       },
       onReplaced: () => {
+        // It may be the one that is still on the old chain.
+        nodes.doubt()
         metrics.reset()
         log.warn('another replica has noticed that the chain was reset')
       },
       onRival: generation => { log.error({ generation }, 'other replicas share this Redis and read another chain of the same name: give each chain a keyPrefix of its own') }
     }
   })
-  const nodes = new OneNode(node, { releases, welcome: async stamped => { await generations.welcome(stamped) } })
+  const nodes = new OneNode(node, { releases, welcome: async stamped => await generations.welcome(stamped) })
   const poll = new HeadPoll(async question => await nodes.ask(question), tracker, {
     pollMs: config.head.pollMs,
     now,

@@ -7,8 +7,8 @@ import { type Question } from './question.js'
 /** What the one node is asked through. */
 export interface OneNodeOptions {
   readonly releases: LiveReleases
-  /** Told of where a node stands that was away, before anything that it says is believed (law 7). */
-  readonly welcome: (stamped: StampedPosition) => Promise<void>
+  /** Told of where a node stands that was away, before anything that it says is believed (law 7); whether it is to be. */
+  readonly welcome: (stamped: StampedPosition) => Promise<boolean>
 }
 
 /** The one node that is asked, as the proxy sees it. */
@@ -53,6 +53,11 @@ export class OneNode {
     this.#options.releases.saw(release)
   }
 
+  /** What it says is believed again only when it has been compared. */
+  doubt (): void {
+    this.#isBelieved = false
+  }
+
   async #believed (asked: Promise<Answer>): Promise<Answer> {
     const answer = await asked.finally(() => { this.#isBelieved &&= this.#node.up })
     const { stamped } = answer
@@ -67,7 +72,6 @@ export class OneNode {
   }
 
   async #welcome (stamped: StampedPosition): Promise<void> {
-    await this.#options.welcome(stamped)
-    this.#isBelieved = true
+    this.#isBelieved = await this.#options.welcome(stamped)
   }
 }

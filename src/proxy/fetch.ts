@@ -8,10 +8,13 @@ import { type Parts } from './parts.js'
 
 /** Fetches what is keyed by a version, a block or a page, and keeps it when it is proven history. */
 export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<PinnedFetch> {
+  const purges = parts.forgetting.times
   const judged = read.page === undefined ? await askTruly(parts, read) : await askCurrently(parts, read, chain)
   learnStream(parts, read, chain, judged.answer)
   const fetched = keep(parts, read, keys, chain, judged)
-  share(parts, fetched, judged.verdict.lifetime?.ttlMs)
+  // What was asked for before a purge may be what was meant by it.
+  if (parts.forgetting.times !== purges) parts.forgetting.takeBack(fetched.entry)
+  else share(parts, fetched, judged.verdict.lifetime?.ttlMs)
   return { ...fetched, text: keys.text }
 }
 

@@ -1,8 +1,9 @@
+import { type Entry } from '../cache/entry.js'
 import { type Memory } from '../cache/memory.js'
 import { type ToForget } from '../cache/shared-store.js'
+import { type Chain } from '../ledger/tracker.js'
 import { type Accept } from '../reads/accept.js'
 import { keysOf, momentKeyOf, type Read } from '../reads/read.js'
-import { type Chain } from '../ledger/tracker.js'
 
 const forms: readonly Accept[] = ['json', 'bcs']
 
@@ -24,6 +25,11 @@ export class Forgetting {
     this.#times++
     for (const key of keys) this.#memory.delete(key)
     for (const { blocks: family, version } of blocks) this.#memory.deleteBlock(family, version)
+  }
+
+  /** Forgets what was kept in spite of a purge. */
+  takeBack (entry: Entry | undefined): void {
+    if (entry !== undefined) this.#memory.delete(entry.key)
   }
 
   forgetAll (): void {

@@ -38,6 +38,7 @@ export class RedisLink {
   readonly #options: LinkOptions
   readonly #breaker: Breaker
   #lastError = 'not reached yet'
+  #isFailureTold = false
 
   constructor (client: RedisClient, options: LinkOptions) {
     this.#client = client
@@ -46,13 +47,15 @@ export class RedisLink {
       if (state === 'closed') options.onUp()
       else options.onDown(this.#lastError)
     })
-    client.on('error', (error: Error) => {
-      this.#lastError = reasonOf(error)
-      options.tally.redisFailed('connect')
+    client.on('error', (error: Error) => { this.#connectionFailed(error.message) })
+    client.on('ready', () => {
+      this.#isFailureTold = false
+      this.#breaker.probeNow().catch(() => {})
     })
-    client.on('ready', () => { this.#breaker.probeNow().catch(() => {}) })
     client.on('close', () => {
-      if (this.#breaker.isClosed) this.#lastError = 'the connection broke off'
+      // A server, or what stands before it, may also hang up without a word.
+      if (!this.#isFailureTold) this.#connectionFailed('the connection broke off')
+      this.#isFailureTold = false
       this.#breaker.open()
     })
   }
@@ -96,6 +99,13 @@ export class RedisLink {
     this.#client.disconnect(true)
   }
 
+  // Of several errors in one attempt the first is the cause.
+  #connectionFailed (reason: string): void {
+    if (!this.#isFailureTold) this.#lastError = reason
+    this.#isFailureTold = true
+    this.#options.tally.redisFailed('connect')
+  }
+
   async #probe (): Promise<void> {
     // A connection that leads nowhere looks just like a server that is frozen, but a new one may get through.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.reconnect()
@@ -115,7 +125,8 @@ export class RedisLink {
     } catch (error) {
       tally.redisFailed(operation)
       if (!isWordOf(error)) {
-        this.#lastError = reasonOf(error)
+        // What came of a broken connection says less than what broke it.
+        if (error instanceof RedisFailure || isReply(error)) this.#lastError = error.message
         this.#breaker.failed()
       }
       throw error
@@ -127,9 +138,9 @@ export class RedisLink {
 
 /** Whether an error is Redis's own word on one command, and not that it cannot or will not serve. */
 function isWordOf (error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError' && !/^(?:NOAUTH|WRONGPASS|NOPERM|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
+  return isReply(error) && !/^(?:NOAUTH|WRONGPASS|NOPERM|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
 }
 
-function reasonOf (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+function isReply (error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ReplyError'
 }

@@ -48,6 +48,8 @@ function optionsOf (place: RedisPlace): Options {
     commandTimeout: longestMs,
     connectTimeout: connectMs,
     autoResendUnfulfilledCommands: false,
+    // The listener subscribes by itself, when it knows that it talks to Redis.
+    autoResubscribe: false,
     // Servers and proxies that know no other are still common, and nothing here needs more.
     protocol: 2,
     ...(username !== null && { username }),

@@ -94,9 +94,10 @@ export class Agreement {
     const state = await control.read(chainId)
     await generations.hear(state)
     this.#hearReplicas(state)
+    // What is to be read comes before what is to be written, which a full server or a replica of one refuses.
+    await purges.look(chainId)
     await this.#publish(chainId, state)
     if (purges.hasPending) await purges.deliver()
-    await purges.look(chainId)
     this.#options.onLooked()
   }
 

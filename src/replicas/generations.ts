@@ -36,14 +36,15 @@ export class Generations {
   }
 
   /** Before a node that was away is believed: whether it has come back with the same chain. */
-  async welcome (stamped: StampedPosition): Promise<void> {
+  async welcome (stamped: StampedPosition): Promise<boolean> {
     const { tracker, now } = this.#options
-    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return
+    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return false
     this.#refused.clear()
     if (tracker.chain === undefined) await this.settle(stamped)
     else if (await this.#isAnother(stamped.position)) await this.#begin(stamped)
     // A process that has just begun has little to lose, and what others have kept is known by their own marks.
     if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + unmarkedMs
+    return true
   }
 
   /** The head has moved on: it is the same chain still, and its newest final block is one to know it by. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { type StampedPosition } from '../ledger/position.js'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
@@ -22,10 +23,13 @@ export class News {
     this.#listener = listener
     this.#channel = `${prefix}news`
     listener.on('error', () => {})
-    listener.on('ready', () => { listener.subscribe(this.#channel).catch(() => {}) })
+    listener.on('ready', () => { this.#subscribe().catch(() => {}) })
     listener.on('message', (_channel: string, text: string) => {
-      const message = unseal(text)
-      if (message !== undefined) onMessage(message as Message)
+      try {
+        onMessage(unseal(text) as Message)
+      } catch {
+        // No word of ours, or none that this version knows.
+      }
     })
   }
 
@@ -47,6 +51,12 @@ export class News {
   tellHead (generation: number, stamped: StampedPosition): void {
     this.#head = { kind: 'head', generation, stamped }
     if (!this.#isTelling && this.#link.isUp) this.#tellHeads().catch(() => {})
+  }
+
+  // The library ends the process when what answers SUBSCRIBE is not Redis, so only what can echo is asked.
+  async #subscribe (): Promise<void> {
+    const text = randomUUID()
+    if (await this.#listener.echo(text) === text) await this.#listener.subscribe(this.#channel)
   }
 
   async #tellHeads (): Promise<void> {

@@ -31,7 +31,7 @@ interface Pending {
 export class Purges {
   readonly #options: PurgeOptions
   readonly #pending: Pending[] = []
-  #known: ReadonlySet<string> | undefined
+  #known: ReadonlySet<string> = new Set()
   #newest: Purge | undefined
 
   constructor (options: PurgeOptions) {
@@ -48,7 +48,7 @@ export class Purges {
     if (this.#pending.length >= maxPending) throw unavailable('too many purges wait for Redis: purge everything, or come again when it answers')
     this.#options.local.forget(what)
     const purge = { id: randomUUID(), keys: what.keys, blocks: what.blocks }
-    this.#known = new Set([...this.#known ?? [], purge.id])
+    this.#known = new Set([...this.#known, purge.id])
     this.#pending.push({ chainId, purge })
     await this.deliver().catch(() => {})
     return !this.hasPending
@@ -71,8 +71,7 @@ export class Purges {
     const log = await this.#options.log.read(chainId)
     const known = this.#known
     this.#known = new Set([...log.map(({ id }) => id), ...this.#pending.map(({ purge }) => purge.id)])
-    // What was purged before this process began it never had; a log that was lost is begun again with the last that is known.
-    if (known === undefined) return
+    // A log that was lost is begun again with the last that is known.
     if (log.length === 0 && this.#newest !== undefined) return await this.#options.log.add(chainId, this.#newest)
     const [newest] = log
     this.#newest = newest
