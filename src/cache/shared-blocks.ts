@@ -56,7 +56,7 @@ export class SharedBlocks {
       client.zremrangebylex(key, `[${first}`, `(${record}`),
       client.zremrangebylex(key, `(${record}`, `(${last}g`),
       // More than a record for each version cannot be true.
-      client.zremrangebyrank(key, 0, -(Number(keyVersions) + 2)),
+      client.zremrangebyrank(key, 0, -(Number(keyVersions) + 1)),
       client.expire(key, this.#ttlSeconds)
     ]))
   }

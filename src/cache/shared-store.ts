@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
 import { blockKeyOf, type ReadKeys } from '../reads/read.js'
@@ -58,6 +59,8 @@ export class SharedStore {
   readonly #prefix: string
   readonly #index: SharedBlocks
   readonly #waiting: Waiting<Kept>
+  // What was written since the others may have heard of a purge; it needs no body to be known again.
+  readonly #lately = new LRUCache<string, ToShare>({ max: 5000, ttl: 2000 })
   #refusal: string | undefined
 
   constructor (link: RedisLink, options: SharedOptions) {
@@ -110,10 +113,21 @@ export class SharedStore {
     })
   }
 
+  /** Forgets what this store itself may have written just after another replica had it deleted. */
+  async forgetOwn (what: ToForget): Promise<void> {
+    this.drop(what)
+    await this.#waiting.landed()
+    if ([...this.#lately.values()].some(item => isOf(what, item))) await this.forget(what)
+  }
+
   /** Lets go of what waits to be written. */
-  drop ({ keys, blocks }: ToForget): void {
-    this.#waiting.drop(({ stored: { key, range }, blocks: family }) =>
-      keys.includes(key) || blocks.some(block => block.blocks === family && range !== undefined && range.first <= block.version && block.version <= range.last))
+  drop (what: ToForget): void {
+    this.#waiting.drop(item => isOf(what, item))
+  }
+
+  /** Lets go of all that waits to be written. */
+  dropAll (): void {
+    this.#waiting.drop(() => true)
   }
 
   /** Writes what has waited for Redis to come back. */
@@ -182,6 +196,7 @@ export class SharedStore {
     if (blocks !== undefined && range !== undefined) {
       await this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, key.slice(blocks.length + 1)) }, writeMs)
     }
+    this.#lately.set(key, { stored: { ...stored, body: nothing }, blocks, ttlMs })
     this.#options.tally.wroteShared()
   }
 
@@ -191,5 +206,11 @@ export class SharedStore {
   }
 }
 
+/** Whether an answer is of those that are to be forgotten. */
+function isOf ({ keys, blocks }: ToForget, { stored: { key, range }, blocks: family }: ToShare): boolean {
+  return keys.includes(key) || blocks.some(block => block.blocks === family && range !== undefined && range.first <= block.version && block.version <= range.last)
+}
+
 // Nobody waits for a write, and a large value takes its time.
 const writeMs = 1000
+const nothing = Buffer.alloc(0)

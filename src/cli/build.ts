@@ -17,6 +17,7 @@ import { type Parts, type ProxySettings } from '../proxy/parts.js'
 import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Generations } from '../replicas/generations.js'
+import { within } from '../within.js'
 import { isShared, type Sharing, sharingOf } from './sharing.js'
 
 /** Everything below the listeners. */
@@ -30,6 +31,7 @@ export interface Built {
 }
 
 const mega = 1024 * 1024
+const recallAfterMs = 1000
 
 /** Builds every part that a read passes through, and what keeps them true. */
 export function build (config: Config, sandboxUrl: string | undefined, log: Logger): Built {
@@ -47,7 +49,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     },
     onAhead: () => { sharing?.tellHead() }
   }, isShared(redis))
-  const node = nodeOf(config, sandboxUrl, now, metrics)
+  const node = nodeOf(config, sandboxUrl, now, () => { nodes.lost() }, metrics)
   const sharing = isShared(redis) ? sharingOf(redis, { upstreams: [config.upstreams[0]?.url ?? sandboxUrl ?? ''], tracker, releases, forgetting, metrics, log, now }) : undefined
   const generations: Generations = new Generations({
     tracker,
@@ -70,7 +72,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
       onRival: generation => { log.error({ generation }, 'other replicas share this Redis and read another chain of the same name: give each chain a keyPrefix of its own') }
     }
   })
-  const nodes = new OneNode(node, { releases, welcome: async stamped => await generations.welcome(stamped) })
+  const nodes: OneNode = new OneNode(node, { releases, now, welcome: async stamped => await generations.welcome(stamped) })
   const poll = new HeadPoll(async question => await nodes.ask(question), tracker, {
     pollMs: config.head.pollMs,
     now,
@@ -90,9 +92,12 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     latestFlights: new GatheringFlight(isShareable),
     nodes,
     settle: async () => {
-      await poll.poll()
+      const polled = poll.poll()
+      // What Redis remembers must do where the node takes its time; else there is nothing to do but wait.
+      await within(sharing === undefined ? Infinity : recallAfterMs, polled)
       await generations.settled()
       await sharing?.recall()
+      if (tracker.chain === undefined) await polled
     },
     pruning: new Pruning(),
     renewals: new Renewals(now),
@@ -103,13 +108,13 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
   return { parts, metrics, node, poll, generations, sharing }
 }
 
-function nodeOf (config: Config, sandboxUrl: string | undefined, now: () => number, metrics: Metrics): LedgerNode {
+function nodeOf (config: Config, sandboxUrl: string | undefined, now: () => number, onLost: () => void, metrics: Metrics): LedgerNode {
   const [first] = config.upstreams
   const { name, url, headers, timeoutMs, maxConcurrent, caFile } = first ?? {
     name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, caFile: null
   }
   const maxGatheredBytes = config.cache.maxEntryMb * mega
-  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, maxGatheredBytes, now }, metrics)
+  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, onLost, maxGatheredBytes, now }, metrics)
 }
 
 function settingsOf ({ mode, upstreams, latest, pages, pruned, headers }: Config): ProxySettings {

@@ -1,4 +1,5 @@
-import { type Tracker } from '../ledger/tracker.js'
+import { type ToForget } from '../cache/shared-store.js'
+import { type Chain, type Tracker } from '../ledger/tracker.js'
 import { everythingOf, type Forgetting } from '../proxy/forgetting.js'
 import { readPurge } from '../reads/purge-request.js'
 import { unavailable } from '../reads/refusal.js'
@@ -26,9 +27,9 @@ export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDef
       const everywhere = await sharing?.look().then(() => sharing.link.isUp, () => false) ?? true
       return { everywhere, generation }
     }
-    const what = everythingOf(wanted.read, chain)
-    if (sharing !== undefined) return { everywhere: await sharing.purge(chain.id, what) }
-    forgetting.forget(what)
+    const whatOf = (on: Chain): ToForget => everythingOf(wanted.read, on)
+    if (sharing !== undefined) return { everywhere: await sharing.purge(chain, whatOf) }
+    forgetting.forget(whatOf(chain))
     return { everywhere: true }
   }
 }

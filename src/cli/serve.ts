@@ -9,6 +9,7 @@ import { adminApp } from '../server/admin-app.js'
 import { Cors } from '../server/cors.js'
 import { Drain } from '../server/drain.js'
 import { publicApp } from '../server/public-app.js'
+import { within } from '../within.js'
 import { bannerOf } from './banner.js'
 import { build } from './build.js'
 import { purgerOf } from './purger.js'
@@ -21,6 +22,9 @@ export interface Varve {
   readonly adminUrl: string
   stop (patience?: Patience): Promise<void>
 }
+
+// How long a start waits for the node's first word.
+const startMs = 3000
 
 /** Serves until it is told to stop. */
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
@@ -71,7 +75,8 @@ async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log
     const adminUrl = await listen(admin, config.admin.listen, 'admin.listen')
     log.info({ url, adminUrl }, 'listening')
     await sharing?.start(generations)
-    await poll.start()
+    // A node that does not answer keeps no process from serving what others have kept, nor from being stopped.
+    await within(startMs, poll.start())
     if (tracker.chain === undefined) await sharing?.recall()
     sharing?.look().catch(() => {})
     return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, { abandon: async () => { await node.close() }, close }, patience) } }

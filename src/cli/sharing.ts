@@ -2,13 +2,14 @@ import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
 import { SharedStore, storePrefix, type ToForget } from '../cache/shared-store.js'
 import { type Config, hostAndPort } from '../config/schema.js'
-import { type Tracker } from '../ledger/tracker.js'
+import { type Chain, type Tracker } from '../ledger/tracker.js'
 import { type Metrics } from '../metrics.js'
 import { type LiveReleases } from '../nodes/live-releases.js'
 import { type Forgetting } from '../proxy/forgetting.js'
 import { RedisHealth } from '../redis/health.js'
 import { RedisLink } from '../redis/link.js'
-import { clientFor, type RedisPlace } from '../redis/place.js'
+import { RedisListener } from '../redis/listener.js'
+import { clientFor, listenerFor, type RedisPlace } from '../redis/place.js'
 import { Agreement } from '../replicas/agreement.js'
 import { Control } from '../replicas/control.js'
 import { type Generations } from '../replicas/generations.js'
@@ -43,7 +44,7 @@ export interface Sharing {
   look (): Promise<void>
   /** Where no node answers: finds out from Redis which chain it is. */
   recall (): Promise<void>
-  purge (chainId: number, what: ToForget): Promise<boolean>
+  purge (chain: Chain, whatOf: (chain: Chain) => ToForget): Promise<boolean>
   tellHead (): void
   stop (): Promise<void>
 }
@@ -80,15 +81,25 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   const control = new Control(link, prefix, ttlSeconds)
   const isAgreed = (): boolean => generations?.isAgreed === true && !purges.hasPending
   const store = new SharedStore(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
-  const news = new News(link, clientFor(place), prefix, message => { agreement?.hear(message) })
-  const tell = async (chainId: number): Promise<void> => { await news.tell(chainId) }
-  const purges = new Purges({ store, log: new PurgeLog(link, prefix, ttlSeconds), local: forgetting, tell })
+  const listenTo = (channel: string, onMessage: (text: string) => void): RedisListener => new RedisListener(attempt => listenerFor(place, attempt), channel, onMessage)
+  const news = new News(link, prefix, listenTo, message => { agreement?.hear(message) })
+  const purges = new Purges({
+    store,
+    log: new PurgeLog(link, prefix, ttlSeconds),
+    local: forgetting,
+    chain: () => generations?.isAgreed === true ? tracker.chain : undefined,
+    tell: async chainId => { await news.tell(chainId) }
+  })
   return {
     store,
     control,
     link,
     degraded: () => link.isUp
-      ? [...health.warnings, ...(store.refusal === undefined ? [] : [`Redis refuses writes: ${store.refusal}`])]
+      ? [
+          ...health.warnings,
+          ...(store.refusal === undefined ? [] : [`Redis refuses writes: ${store.refusal}`]),
+          ...(purges.hasPending ? ['Redis is not read: it could not be told of all purges yet'] : [])
+        ]
       : [`Redis does not answer: ${link.lastError}`],
     start: async whoDecides => {
       generations = whoDecides
@@ -100,7 +111,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     },
     look,
     recall: async () => { await agreement?.recall().catch(() => {}) },
-    purge: async (chainId, what) => await purges.purge(chainId, what),
+    purge: async (chain, whatOf) => await purges.purge(chain, whatOf),
     tellHead: () => {
       if (tracker.chain !== undefined && tracker.stamped !== undefined) news.tellHead(tracker.chain.generation, tracker.stamped)
     },

@@ -13,7 +13,7 @@ export interface Chain {
 export interface TrackerListener {
   /** Another chain has taken the name of this one: its position is given, and what was known of the old one means nothing any more. */
   onReset? (stamped: StampedPosition): void
-  /** The position shown has moved on. */
+  /** An answer has moved the position on. */
   onAhead? (): void
 }
 
@@ -21,6 +21,7 @@ export interface TrackerListener {
 export class Tracker {
   readonly #now: () => number
   readonly #listener: TrackerListener
+  readonly #configuredId: number | undefined
   #chainId: number | undefined
   readonly #isShared: boolean
   #isSettled: boolean
@@ -34,6 +35,7 @@ export class Tracker {
    * know, there is no chain to key by until it is settled among them which generation it is.
    */
   constructor (chainId: number | undefined, now: () => number, listener: TrackerListener = {}, isShared = false) {
+    this.#configuredId = chainId
     this.#chainId = chainId
     this.#now = now
     this.#listener = listener
@@ -98,7 +100,7 @@ export class Tracker {
     const { position } = stamped
     const shown = this.#shown?.position
     if (position.chainId !== this.#chainId || (shown !== undefined && contradicts(position, shown))) return false
-    if (shown === undefined || position.head.version > shown.head.version) this.#show(stamped)
+    if (shown === undefined || position.head.version > shown.head.version) this.#shown = stamped
     return true
   }
 
@@ -124,7 +126,14 @@ export class Tracker {
     this.heardOf(generation)
     this.#isSettled = true
     if (!isSameChain && head === undefined) this.#shown = undefined
-    if (head !== undefined && !this.hear(head)) this.#show(head)
+    if (head !== undefined && !this.hear(head)) this.#shown = head
+  }
+
+  /** Forgets which chain it is, unless it is configured, and where it stood: what was remembered of it was of another. */
+  unsettle (): void {
+    this.#chainId = this.#configuredId
+    this.#isSettled = false
+    this.#shown = undefined
   }
 
   /** Another replica has got to a generation: a new one must be higher. */

@@ -11,6 +11,8 @@ export interface Reach {
   readonly timeoutMs: number
   readonly maxConcurrent: number
   readonly caFile: string | null
+  /** Told when a connection is lost, as all are when a node is started anew. */
+  readonly onLost?: () => void
 }
 
 /** The connections to one node, and the node's own headers. */
@@ -20,7 +22,7 @@ export class Connections {
   readonly #headers: Readonly<Record<string, string>>
   #closed: Promise<void> | undefined
 
-  constructor ({ url, headers, timeoutMs, maxConcurrent, caFile }: Reach) {
+  constructor ({ url, headers, timeoutMs, maxConcurrent, caFile, onLost }: Reach) {
     const { origin, pathname } = new URL(url)
     this.#prefix = pathname.replace(/\/+$/, '')
     // Lower case, since a configured header must replace ours whatever its spelling.
@@ -36,6 +38,7 @@ export class Connections {
         ...(caFile === null ? {} : { ca: readFileSync(caFile) })
       }
     })
+    this.#pool.on('disconnect', () => { onLost?.() })
   }
 
   /**

@@ -4,9 +4,12 @@ import { type LiveReleases } from './live-releases.js'
 import { type LedgerNode } from './node.js'
 import { type Question } from './question.js'
 
+const comparedEveryMs = 2000
+
 /** What the one node is asked through. */
 export interface OneNodeOptions {
   readonly releases: LiveReleases
+  readonly now: () => number
   /** Told of where a node stands that was away, before anything that it says is believed (law 7); whether it is to be. */
   readonly welcome: (stamped: StampedPosition) => Promise<boolean>
 }
@@ -18,6 +21,7 @@ export class OneNode {
   #isBelieved = false
   #welcoming: Promise<void> | undefined
   #furthest = -1n
+  #welcomedAt = -Infinity
 
   constructor (node: LedgerNode, options: OneNodeOptions) {
     this.#node = node
@@ -58,6 +62,12 @@ export class OneNode {
     this.#isBelieved = false
   }
 
+  /** A connection was lost: it may have been started anew, with another chain, between two questions. */
+  lost (): void {
+    // One that ends every connection by itself is not compared at every answer.
+    if (this.#options.now() - this.#welcomedAt >= comparedEveryMs) this.doubt()
+  }
+
   async #believed (asked: Promise<Answer>): Promise<Answer> {
     const answer = await asked.finally(() => { this.#isBelieved &&= this.#node.up })
     const { stamped } = answer
@@ -73,5 +83,6 @@ export class OneNode {
 
   async #welcome (stamped: StampedPosition): Promise<void> {
     this.#isBelieved = await this.#options.welcome(stamped)
+    this.#welcomedAt = this.#options.now()
   }
 }

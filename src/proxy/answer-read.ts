@@ -41,7 +41,7 @@ async function answer (parts: Parts, read: Read, chain: Chain): Promise<Outcome>
 /** Answers with what is kept, unless it can be had in the rendering of today. */
 async function answerKept (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry, name: Hit['name']): Promise<Outcome> {
   if (!isOldRendering(parts, read, kept)) return hit(parts, read, kept, name)
-  const fresh = await renderAfresh(parts, read, keys, chain, kept)
+  const fresh = await renderAfresh(parts, read, keys, chain, kept, name)
   // While that was tried the chain may have been reset, and what was kept of the old one is no answer any more.
   if (isReset(parts, chain)) return await answer(parts, read, await pin(parts))
   return fresh ?? hit(parts, read, kept, name)
@@ -92,8 +92,8 @@ function isForAll (read: Read, landing: Landing, keys: ReadKeys): boolean {
 }
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */
-async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry): Promise<Outcome | undefined> {
-  const flight = parts.flights.do(`afresh ${keys.value}`, async () => await landAfresh(parts, read, keys, chain))
+async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry, name: Hit['name']): Promise<Outcome | undefined> {
+  const flight = parts.flights.do(`afresh ${keys.value}`, async () => await landAfresh(parts, read, keys, chain, name))
   const flown = await within(freshRenderingMs, flight.catch(() => undefined))
   if (flown?.result.from === 'redis') return hit(parts, read, flown.result.entry, 'hit_redis')
   const fetched = flown?.result.from === 'node' ? flown.result.fetched : undefined
@@ -104,8 +104,8 @@ async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Ch
   return undefined
 }
 
-// Another replica may have read it afresh already.
-async function landAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
-  const entry = await recall(parts, read, keys, chain)
+// Another replica may have read it afresh already; what has just come from there need not be looked for again.
+async function landAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, name: Hit['name']): Promise<Landing> {
+  const entry = name === 'hit_redis' ? undefined : await recall(parts, read, keys, chain)
   return entry !== undefined && !isOldRendering(parts, read, entry) ? { from: 'redis', entry } : await ask(parts, read, keys, chain)
 }

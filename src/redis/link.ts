@@ -29,6 +29,10 @@ export interface LinkOptions {
 /** Redis gave no answer, or none in time, or was not asked because it is known to be sick. */
 export class RedisFailure extends Error {}
 
+// How long a server that refuses writes is put up with before another connection is tried.
+const shortestStayMs = 1000
+const longestStayMs = 60_000
+
 const dead = new RedisFailure('Redis is not asked until it answers again')
 const late = new RedisFailure('no answer in time')
 
@@ -39,6 +43,8 @@ export class RedisLink {
   readonly #breaker: Breaker
   #lastError = 'not reached yet'
   #isFailureTold = false
+  #stayMs = shortestStayMs
+  #stayUntilMs = -Infinity
 
   constructor (client: RedisClient, options: LinkOptions) {
     this.#client = client
@@ -48,6 +54,8 @@ export class RedisLink {
       else options.onDown(this.#lastError)
     })
     client.on('error', (error: Error) => { this.#connectionFailed(error.message) })
+    // A cluster tells only here what is wrong with one of its servers.
+    client.on('node error', (error: Error) => { this.#connectionFailed(error.message) })
     client.on('ready', () => {
       this.#isFailureTold = false
       this.#breaker.probeNow().catch(() => {})
@@ -94,8 +102,12 @@ export class RedisLink {
     this.#client.disconnect()
   }
 
-  /** Tries another connection: the server may be one that has lost its place, or the connection one that leads nowhere. */
-  reconnect (): void {
+  /** Behind one name another server may be the master by now; the wait doubles where it turns out to be none. */
+  #leaveReplica (): void {
+    const nowMs = this.#options.now()
+    if (nowMs < this.#stayUntilMs) return
+    this.#stayUntilMs = nowMs + this.#stayMs
+    this.#stayMs = Math.min(this.#stayMs * 2, longestStayMs)
     this.#client.disconnect(true)
   }
 
@@ -108,8 +120,8 @@ export class RedisLink {
 
   async #probe (): Promise<void> {
     // A connection that leads nowhere looks just like a server that is frozen, but a new one may get through.
-    if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.reconnect()
-    await this.#ask('probe', async client => await client.get(this.#options.probeKey), this.#options.timeoutMs)
+    if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
+    await this.#ask('probe', async client => await client.exists(this.#options.probeKey), this.#options.timeoutMs)
   }
 
   async #ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number): Promise<T> {
@@ -121,9 +133,11 @@ export class RedisLink {
       if (answer === undefined) throw late
       // What nobody waits for may take longer, but it is no sign that reads would be answered in time.
       if (now() - started <= timeoutMs) this.#breaker.succeeded()
+      if (operation === 'set') this.#stayMs = shortestStayMs
       return answer.value
     } catch (error) {
       tally.redisFailed(operation)
+      if (isReply(error) && error.message.startsWith('READONLY')) this.#leaveReplica()
       if (!isWordOf(error)) {
         // What came of a broken connection says less than what broke it.
         if (error instanceof RedisFailure || isReply(error)) this.#lastError = error.message
@@ -138,7 +152,7 @@ export class RedisLink {
 
 /** Whether an error is Redis's own word on one command, and not that it cannot or will not serve. */
 function isWordOf (error: unknown): boolean {
-  return isReply(error) && !/^(?:NOAUTH|WRONGPASS|NOPERM|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
+  return isReply(error) && !/^(?:NOAUTH|WRONGPASS|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
 }
 
 function isReply (error: unknown): error is Error {

@@ -35,8 +35,25 @@ const connectMs = 2000
 export function clientFor (place: RedisPlace): RedisClient {
   const { url, cluster, sentinel } = place
   if (cluster.length > 0) return new Cluster([...cluster], clusterOptions(place))
-  if (url !== null) return new Redis(url, { ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false })
+  if (url !== null) return new Redis(urlOf(url, place), { ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false })
   return new Redis({ ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false, ...sentinelOptions(place, sentinel) })
+}
+
+/** A client to listen with: of a cluster a single server, since messages reach all of them, the next for each attempt. */
+export function listenerFor (place: RedisPlace, attempt: number): Redis {
+  const { url, cluster, sentinel } = place
+  const options = { ...optionsOf(place), enableOfflineQueue: false, retryStrategy: () => null }
+  const host = cluster[attempt % Math.max(1, cluster.length)]
+  if (host !== undefined) return new Redis({ ...options, ...host })
+  return url === null ? new Redis({ ...options, ...sentinelOptions(place, sentinel) }) : new Redis(urlOf(url, place), options)
+}
+
+/** What stands in a URL is stronger with ioredis, even a password that is not there; here it is what stands beside it. */
+function urlOf (url: string, { username, password }: RedisPlace): string {
+  const whole = new URL(url)
+  if (username !== null) whole.username = encodeURIComponent(username)
+  if (password !== null) whole.password = encodeURIComponent(password)
+  return whole.href
 }
 
 function optionsOf (place: RedisPlace): Options {
@@ -67,7 +84,7 @@ function clusterOptions (place: RedisPlace): Omit<ClusterOptions, 'redisOptions'
     slotsRefreshTimeout: connectMs,
     slotsRefreshInterval: 5000,
     // A read has no time for more: what a dead node had is a miss until the cluster says who has it now.
-    retryDelayOnFailover: 20,
+    retryDelayOnFailover: 5,
     maxRedirections: 4
   }
 }

@@ -4,8 +4,9 @@ import { type LiveReleases } from '../nodes/live-releases.js'
 import { type RedisLink } from '../redis/link.js'
 import { type Control, type ControlState } from './control.js'
 import { type Generations } from './generations.js'
-import { type Message, type News } from './news.js'
+import { type News } from './news.js'
 import { type Purges } from './purges.js'
+import { type Message } from './words.js'
 
 /** What replicas need to agree. */
 export interface AgreementOptions {

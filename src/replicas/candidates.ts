@@ -1,6 +1,7 @@
 import { Anchors } from '../ledger/anchors.js'
-import { type ControlState, type KnownGeneration } from './control.js'
+import { type ControlState } from './control.js'
 import { type Verdict } from './marks.js'
+import { type KnownGeneration } from './words.js'
 
 /** A generation that a chain may be of, and what is known of it. */
 export type Candidate = readonly [generation: number, known: KnownGeneration]

@@ -1,31 +1,13 @@
-import { type Anchor } from '../ledger/anchors.js'
-import { type StampedPosition } from '../ledger/position.js'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
-import { seal, unseal } from './seal.js'
-
-/** What replicas know of a generation of a chain. */
-export interface KnownGeneration {
-  readonly anchors: readonly Anchor[]
-  readonly head: StampedPosition | undefined
-}
-
-/** What a replica says of itself: a number that rises, so that the others see that it lives, and the releases that its nodes run. */
-export interface Sign {
-  readonly beat: number
-  readonly releases: readonly string[]
-}
+import { seal } from './seal.js'
+import { generationIn, signIn, upstreamIn } from './shapes.js'
+import { type KnownGeneration, type Sign, type UpstreamChain } from './words.js'
 
 /** Everything in the control key of a chain. */
 export interface ControlState {
   readonly generations: ReadonlyMap<number, KnownGeneration>
   readonly replicas: ReadonlyMap<string, Sign>
-}
-
-/** Which chain and generation an upstream had. */
-export interface UpstreamChain {
-  readonly chainId: number
-  readonly generation: number
 }
 
 // Who runs on an older one than this is long gone.
@@ -34,8 +16,8 @@ const keptGenerations = 4
 const patientMs = 500
 
 /**
- * The control key of each chain: a hash to whose fields replicas only ever add, so that none overwrites what another knows. What is
- * lost or damaged is published again from memory by whoever still knows it; it never means that anything changed.
+ * The control key of each chain: a hash with a field for each generation and each replica, so that none overwrites what is another's.
+ * What is lost or damaged is published again from memory by whoever still knows it; it never means that anything changed.
  */
 export class Control {
   readonly #link: RedisLink
@@ -59,13 +41,16 @@ export class Control {
     }))
     const generations = new Map<number, KnownGeneration>()
     const replicas = new Map<string, Sign>()
+    const damaged: string[] = []
     for (const [field, text] of Object.entries(fields)) {
-      const value = unseal(text)
-      const name = field.slice(1)
-      if (value === undefined) continue
-      if (field.startsWith('g')) generations.set(Number(name), value as KnownGeneration)
-      else if (field.startsWith('r')) replicas.set(name, value as Sign)
+      const generation = /^g([1-9][0-9]{0,14})$/.exec(field)?.[1]
+      const known = generation === undefined ? undefined : generationIn(text)
+      const sign = field.startsWith('r') ? signIn(text) : undefined
+      if (known !== undefined) generations.set(Number(generation), known)
+      else if (sign !== undefined) replicas.set(field.slice(1), sign)
+      else damaged.push(field)
     }
+    if (damaged.length > 0) await this.#ask(async client => await client.hdel(key, ...damaged)).catch(() => {})
     return { generations, replicas }
   }
 
@@ -88,7 +73,7 @@ export class Control {
 
   /** Which chain and generation an upstream was last known to have. */
   async upstream (digest: string): Promise<UpstreamChain | undefined> {
-    return unseal(await this.#ask(async client => await client.get(this.#upstreamKey(digest)))) as UpstreamChain | undefined
+    return upstreamIn(await this.#ask(async client => await client.get(this.#upstreamKey(digest))))
   }
 
   async rememberUpstream (digest: string, chain: UpstreamChain): Promise<void> {

@@ -1,28 +1,33 @@
 import { type Position, type StampedPosition } from '../ledger/position.js'
 import { contradicts } from '../ledger/tracker.js'
-import { candidatesIn, rememberedIn } from './candidates.js'
-import { type ControlState, type KnownGeneration } from './control.js'
+import { rememberedIn } from './candidates.js'
+import { type ControlState } from './control.js'
 import { type GenerationOptions } from './generation-options.js'
+import { Hearing } from './hearing.js'
 import { Marks } from './marks.js'
 import { settleOn } from './settling.js'
+import { type KnownGeneration } from './words.js'
 
 /** Which generation of the chain this process keys by, and the blocks by which that chain is known again (law 7). */
 export class Generations {
   readonly #options: GenerationOptions
   readonly #marks: Marks
-  // Generations that are of another chain, by what was known of them.
-  readonly #refused = new Set<string>()
+  readonly #hearing: Hearing
   // Whether what the other replicas know was heard when the generation was settled.
   #isAgreed: boolean
   // A reset leaves every generation up to this one behind.
   #ruledOut = 0
   #settling: Promise<void> | undefined
   #resets = 0
+  #isRecalled = false
+  // Purged while it was not known which generation the others are on.
+  #isToLeave = false
   #renewedAt = -Infinity
 
   constructor (options: GenerationOptions) {
     this.#options = options
     this.#marks = new Marks(options)
+    this.#hearing = new Hearing(options, this.#marks, this)
     this.#isAgreed = options.control === undefined
   }
 
@@ -38,10 +43,13 @@ export class Generations {
   /** Before a node that was away is believed: whether it has come back with the same chain. */
   async welcome (stamped: StampedPosition): Promise<boolean> {
     const { tracker, now } = this.#options
+    // What was recalled is only what the node last had, and yields to what it says now.
+    if (this.#isRecalled && tracker.chainId !== stamped.position.chainId) tracker.unsettle()
+    this.#isRecalled = false
     if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return false
-    this.#refused.clear()
+    this.#hearing.askAgain()
     if (tracker.chain === undefined) await this.settle(stamped)
-    else if (await this.#isAnother(stamped.position)) await this.#begin(stamped)
+    else if (await this.#isAnother(stamped.position)) await this.begin(stamped)
     // A process that has just begun has little to lose, and what others have kept is known by their own marks.
     if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + unmarkedMs
     return true
@@ -52,7 +60,7 @@ export class Generations {
     const { tracker, now } = this.#options
     if (position.chainId !== tracker.chainId || now() - this.#renewedAt < renewEveryMs) return
     this.#renewedAt = now()
-    if (tracker.family !== undefined && await this.#isAnother(position)) return await this.#begin({ position, family: tracker.family })
+    if (tracker.family !== undefined && await this.#isAnother(position)) return await this.begin({ position, family: tracker.family })
     await this.#marks.spread(position)
   }
 
@@ -65,13 +73,12 @@ export class Generations {
     this.#resets++
     // What is being settled for the old chain comes to nothing.
     const earlier = this.#settling ?? Promise.resolve()
-    this.#settling = earlier.then(async () => { await this.#settle(stamped) }).finally(() => { this.#settling = undefined })
+    this.#begun(earlier.then(async () => { await this.#settle(stamped) })).catch(() => {})
   }
 
   /** Settles which generation a node's chain is: the highest that it may be, or a new one above all. Callers at the same time share one decision. */
   async settle (stamped: StampedPosition): Promise<void> {
-    this.#settling ??= this.#settle(stamped).finally(() => { this.#settling = undefined })
-    await this.#settling
+    await (this.#settling ?? this.#begun(this.#settle(stamped)))
   }
 
   /** Resolves when nothing is being settled. */
@@ -82,54 +89,10 @@ export class Generations {
   /** What the other replicas know now. */
   async hear (state: ControlState): Promise<void> {
     const { tracker, readHead } = this.#options
-    const { chain, stamped } = tracker
-    if (chain === undefined) return
-    if (!this.#isAgreed) {
-      const now = await readHead() ?? stamped
-      return now === undefined ? undefined : await this.settle(now)
-    }
-    const shared = state.generations.get(chain.generation)
-    const isOurs = shared === undefined || await this.#isOurs(shared)
-    if (tracker.chain?.generation !== chain.generation) return
-    if (!isOurs) return await this.#leave(chain.generation)
-    this.#learn(state)
-    const [highest] = candidatesIn(state)
-    if (highest === undefined || highest[0] <= chain.generation) return
-    const [generation, known] = highest
-    const name = `${generation} ${known.anchors.length}`
-    if (!this.#refused.has(name) && !await this.#follow(generation, known)) {
-      this.#refused.add(name)
-      this.#options.events.onRival(generation)
-    }
-  }
-
-  /** Whether what is shared of a generation is of this process's own chain; only its node can tell, where the marks do not. */
-  async #isOurs (shared: KnownGeneration): Promise<boolean> {
-    if (this.#marks.list.length === 0 || shared.anchors.length === 0 || this.#marks.areOf(shared.anchors)) return true
-    return (await this.#marks.witness(shared)).verdict !== 'other'
-  }
-
-  /** Two that began at once with two chains of one name have taken the same number: one goes on. */
-  async #leave (generation: number): Promise<void> {
-    const { tracker, events } = this.#options
-    events.onRival(generation)
-    this.#ruledOut = generation
-    if (tracker.stamped !== undefined) await this.settle(tracker.stamped)
-  }
-
-  /** Whether this process goes over to a higher generation, unless its own node is on another chain than that. */
-  async #follow (generation: number, known: KnownGeneration): Promise<boolean> {
-    const { tracker } = this.#options
-    const before = tracker.chain
-    const isSameChain = this.#marks.goOnIn(known, tracker.position)
-    const theirs = await this.#marks.witness(known)
-    const ours = theirs.verdict === 'same' || theirs.now === undefined ? undefined : await this.#marks.witness(this.own)
-    // What was asked about a generation that has been left meanwhile is no word on the next.
-    if (tracker.chain?.generation !== before?.generation) return true
-    if (theirs.verdict !== 'other' && ours?.verdict !== 'same') this.#adopt(generation, known, isSameChain)
-    else if (ours?.verdict === 'other' && ours.now !== undefined) await this.#begin(ours.now)
-    else return false
-    return true
+    if (tracker.chain === undefined) return
+    if (this.#isAgreed) return await this.#hearing.hear(state)
+    const now = await readHead() ?? tracker.stamped
+    if (now !== undefined) await this.settle(now)
   }
 
   /** With no node to ask: keys by what an upstream was last known to have, unless it could mean two chains. */
@@ -142,13 +105,27 @@ export class Generations {
     tracker.settle({ id: chainId, generation }, known.head, false)
     this.#marks.replace(known.anchors)
     this.#isAgreed = true
+    this.#isRecalled = true
   }
 
   /** Leaves everything that is kept behind. */
   startAfresh (): number {
     const { tracker } = this.#options
-    this.#adopt(tracker.next, this.own, true)
+    this.#isToLeave ||= !this.#isAgreed
+    this.adopt(tracker.next, this.own, true)
     return tracker.generation
+  }
+
+  /** Two that began at once with two chains of one name have taken the same number: one goes on. */
+  async leave (generation: number): Promise<void> {
+    this.#ruledOut = generation
+    const { stamped } = this.#options.tracker
+    if (stamped !== undefined) await this.settle(stamped)
+  }
+
+  async #begun (settling: Promise<void>): Promise<void> {
+    this.#settling = settling
+    await settling.finally(() => { if (this.#settling === settling) this.#settling = undefined })
   }
 
   async #settle (stamped: StampedPosition): Promise<void> {
@@ -160,9 +137,13 @@ export class Generations {
     this.#isAgreed = isAgreed
     tracker.settle({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
     if (generation !== before) events.onGeneration(generation)
+    if (!isAgreed || !this.#isToLeave) return
+    this.#isToLeave = false
+    this.startAfresh()
   }
 
-  #adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
+  /** Goes over to a generation that another replica, or an operator, has begun. */
+  adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
     const { tracker } = this.#options
     if (tracker.chainId === undefined) return
     tracker.settle({ id: tracker.chainId, generation }, known.head, isSameChain)
@@ -180,18 +161,10 @@ export class Generations {
     return !isOlder && await this.#marks.verdictOn(this.own, position) === 'other' && tracker.generation === generation
   }
 
-  async #begin (stamped: StampedPosition): Promise<void> {
+  /** Begins anew, since a node has shown that its chain is another one. */
+  async begin (stamped: StampedPosition): Promise<void> {
     this.#options.tracker.reset(stamped)
     await this.#settling
-  }
-
-  #learn (state: ControlState): void {
-    const { tracker } = this.#options
-    for (const generation of state.generations.keys()) tracker.heardOf(generation)
-    const known = state.generations.get(tracker.generation)
-    if (known === undefined) return
-    this.#marks.add(known.anchors)
-    if (known.head !== undefined) tracker.hear(known.head)
   }
 }
 

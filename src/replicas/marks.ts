@@ -2,8 +2,8 @@ import { type Anchor, Anchors } from '../ledger/anchors.js'
 import { type Position, type StampedPosition } from '../ledger/position.js'
 import { contradicts } from '../ledger/tracker.js'
 import { within } from '../within.js'
-import { type KnownGeneration } from './control.js'
 import { type GenerationOptions } from './generation-options.js'
+import { type KnownGeneration } from './words.js'
 
 /** Whether a node's chain is the one that is known. */
 export type Verdict = 'same' | 'other' | 'unknown'

@@ -1,9 +1,9 @@
 import { type StampedPosition } from '../ledger/position.js'
 import { within } from '../within.js'
 import { type Candidate, candidatesIn, choose, inOrder, nothingKnown } from './candidates.js'
-import { type KnownGeneration } from './control.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type Marks } from './marks.js'
+import { type KnownGeneration } from './words.js'
 
 /** Which generation a chain is, and whether the other replicas could be asked. */
 export interface Decision {

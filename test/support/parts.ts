@@ -22,7 +22,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
   const tracker = new Tracker(undefined, () => 0, { onReset: nothing })
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
-  const nodes = new OneNode(node, { releases: new LiveReleases(() => clock.ms), welcome: async () => {} })
+  const nodes = new OneNode(node, { releases: new LiveReleases(() => clock.ms), now: () => clock.ms, welcome: async () => true })
   const poll = new HeadPoll(async question => await nodes.ask(question), tracker, { pollMs: 1000, now: () => 0, onState: nothing, onHead: nothing, onRelease: release => { nodes.runs(release) } })
   t.teardown(async () => { await node.close() })
   return {

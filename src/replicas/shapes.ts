@@ -1,0 +1,72 @@
+import { type Anchor } from '../ledger/anchors.js'
+import { type StampedPosition } from '../ledger/position.js'
+import { unseal } from './seal.js'
+import { type KnownGeneration, type Message, type Purge, type Sign, type UpstreamChain } from './words.js'
+
+// What stands in Redis may come from a version of varve that means something else by it: what has not the shape that is
+// expected is as good as lost.
+
+/** What is known of a generation, as it was sealed. */
+export function generationIn (text: string): KnownGeneration | undefined {
+  const value = unseal(text)
+  if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
+  const { anchors, head } = value
+  return head === undefined || isStamped(head) ? { anchors, head } : undefined
+}
+
+/** A replica's sign of life. */
+export function signIn (text: string): Sign | undefined {
+  const value = unseal(text)
+  return isObject(value) && typeof value['beat'] === 'number' && isListOf(value['releases'], isText) ? { beat: value['beat'], releases: value['releases'] } : undefined
+}
+
+/** Which chain an upstream had. */
+export function upstreamIn (text: string | null): UpstreamChain | undefined {
+  const value = unseal(text)
+  if (!isObject(value)) return undefined
+  const { chainId, generation } = value
+  return typeof chainId === 'number' && typeof generation === 'number' ? { chainId, generation } : undefined
+}
+
+/** A purge. */
+export function purgeIn (text: string): Purge | undefined {
+  const value = unseal(text)
+  if (!isObject(value) || !isText(value['id']) || !isListOf(value['keys'], isText) || !isListOf(value['blocks'], isBlock)) return undefined
+  return { id: value['id'], keys: value['keys'], blocks: value['blocks'] }
+}
+
+/** A message. */
+export function messageIn (text: string): Message | undefined {
+  const value = unseal(text)
+  if (!isObject(value)) return undefined
+  const { kind, chainId, generation, stamped } = value
+  if (kind === 'look' && typeof chainId === 'number') return { kind, chainId }
+  return kind === 'head' && typeof generation === 'number' && isStamped(stamped) ? { kind, generation, stamped } : undefined
+}
+
+function isStamped (value: unknown): value is StampedPosition {
+  if (!isObject(value) || !isObject(value['position']) || !isText(value['family'])) return false
+  const { chainId, head, oldest } = value['position']
+  return typeof chainId === 'number' && isObject(head) && isObject(oldest) && (head['epoch'] === undefined || typeof head['epoch'] === 'bigint') &&
+    [head['version'], head['timestampUsec'], head['blockHeight'], oldest['version'], oldest['blockHeight']].every(part => typeof part === 'bigint')
+}
+
+function isAnchor (value: unknown): value is Anchor {
+  return isObject(value) && typeof value['height'] === 'bigint' && isText(value['hash'])
+}
+
+function isBlock (value: unknown): value is Purge['blocks'][number] {
+  return isObject(value) && isText(value['blocks']) && typeof value['version'] === 'bigint'
+}
+
+function isText (value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isListOf<T> (value: unknown, isItem: (item: unknown) => item is T): value is T[] {
+  return Array.isArray(value) && value.every(isItem)
+}
+
+function isObject (value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

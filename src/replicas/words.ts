@@ -1,0 +1,31 @@
+import { type ToForget } from '../cache/shared-store.js'
+import { type Anchor } from '../ledger/anchors.js'
+import { type StampedPosition } from '../ledger/position.js'
+
+/** What replicas know of a generation of a chain. */
+export interface KnownGeneration {
+  readonly anchors: readonly Anchor[]
+  readonly head: StampedPosition | undefined
+}
+
+/** What a replica says of itself: a number that rises, so that the others see that it lives, and the releases that its nodes run. */
+export interface Sign {
+  readonly beat: number
+  readonly releases: readonly string[]
+}
+
+/** Which chain and generation an upstream had. */
+export interface UpstreamChain {
+  readonly chainId: number
+  readonly generation: number
+}
+
+/** What replicas tell each other at once: that there is something to look at, or where the chain stands. */
+export type Message =
+  | { readonly kind: 'look', readonly chainId: number }
+  | { readonly kind: 'head', readonly generation: number, readonly stamped: StampedPosition }
+
+/** A purge, by a name of its own. */
+export interface Purge extends ToForget {
+  readonly id: string
+}
