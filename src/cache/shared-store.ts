@@ -191,12 +191,16 @@ export class SharedStore {
     // It has waited for longer than it is true.
     if (leftMs < 1) return
     const value = await encodeStored(stored)
-    await this.#link.ask('set', async client => await client.set(this.#prefix + key, value, 'PX', Math.round(Math.min(leftMs, longestMs))), writeMs)
-    // After the entry, so that the index leads to nothing that is not there yet.
-    if (blocks !== undefined && range !== undefined) {
-      await this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, key.slice(blocks.length + 1)) }, writeMs)
+    try {
+      await this.#link.ask('set', async client => await client.set(this.#prefix + key, value, 'PX', Math.round(Math.min(leftMs, longestMs))), writeMs)
+      // After the entry, so that the index leads to nothing that is not there yet.
+      if (blocks !== undefined && range !== undefined) {
+        await this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, key.slice(blocks.length + 1)) }, writeMs)
+      }
+    } finally {
+      // What was not confirmed may still have been done.
+      this.#lately.set(key, { stored: { ...stored, body: nothing }, blocks, ttlMs })
     }
-    this.#lately.set(key, { stored: { ...stored, body: nothing }, blocks, ttlMs })
     this.#options.tally.wroteShared()
   }
 

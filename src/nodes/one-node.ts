@@ -4,7 +4,8 @@ import { type LiveReleases } from './live-releases.js'
 import { type LedgerNode } from './node.js'
 import { type Question } from './question.js'
 
-const comparedEveryMs = 2000
+// One that ends every connection by itself is not compared at every answer.
+const comparedEveryMs = 250
 
 /** What the one node is asked through. */
 export interface OneNodeOptions {
@@ -21,7 +22,8 @@ export class OneNode {
   #isBelieved = false
   #welcoming: Promise<void> | undefined
   #furthest = -1n
-  #welcomedAt = -Infinity
+  #doubtedAt = -Infinity
+  #wasLost = false
 
   constructor (node: LedgerNode, options: OneNodeOptions) {
     this.#node = node
@@ -64,14 +66,14 @@ export class OneNode {
 
   /** A connection was lost: it may have been started anew, with another chain, between two questions. */
   lost (): void {
-    // One that ends every connection by itself is not compared at every answer.
-    if (this.#options.now() - this.#welcomedAt >= comparedEveryMs) this.doubt()
+    this.#wasLost = true
   }
 
   async #believed (asked: Promise<Answer>): Promise<Answer> {
     const answer = await asked.finally(() => { this.#isBelieved &&= this.#node.up })
     const { stamped } = answer
     if (stamped === undefined) return answer
+    this.#doubtWhoWasLost()
     if (!this.#isBelieved) {
       this.#welcoming ??= this.#welcome(stamped).finally(() => { this.#welcoming = undefined })
       await this.#welcoming
@@ -81,8 +83,15 @@ export class OneNode {
     return answer
   }
 
+  #doubtWhoWasLost (): void {
+    const now = this.#options.now()
+    if (!this.#wasLost || now - this.#doubtedAt < comparedEveryMs) return
+    this.#doubtedAt = now
+    this.doubt()
+  }
+
   async #welcome (stamped: StampedPosition): Promise<void> {
+    this.#wasLost = false
     this.#isBelieved = await this.#options.welcome(stamped)
-    this.#welcomedAt = this.#options.now()
   }
 }

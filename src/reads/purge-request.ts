@@ -1,7 +1,7 @@
 import { isObject, memberTexts, readJson } from './json-text.js'
 import { matchEndpoint, type NodeDefaults, readRequest } from './read-request.js'
 import { type Read } from './read.js'
-import { invalidInput } from './refusal.js'
+import { invalidInput, type Refusal } from './refusal.js'
 
 /** What an operator wants forgotten: everything, or one read as a client would send it. */
 export type PurgeRequest = { readonly all: true } | { readonly all: false, readonly read: Read }
@@ -15,12 +15,17 @@ export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest 
   if (document === undefined || !isObject(document.value)) throw invalidInput(expected)
   const { all, method = 'GET', url, body } = document.value
   if (Object.keys(document.value).some(name => !known.has(name))) throw invalidInput(expected)
-  if (all === true && url === undefined) return { all }
+  if (all === true && Object.keys(document.value).length === 1) return { all }
   if (all !== undefined || typeof url !== 'string' || typeof method !== 'string') throw invalidInput(expected)
   const match = matchEndpoint(url)
   if (match === undefined) throw invalidInput('`url` names no read that is kept')
   // A body within the body is taken to the letter, since that is how the answers that quote it are kept.
   const text = typeof body === 'string' ? body : memberTexts(document).get('body') ?? ''
   const request = { method, accept: undefined, contentType: 'application/json', body: Buffer.from(text) }
-  return { all: false, read: readRequest(match, request, defaults) }
+  try {
+    return { all: false, read: readRequest(match, request, defaults) }
+  } catch (error) {
+    // Whatever a client would be told of it, here it is a value within the body that is wrong, not the purge's own method.
+    throw invalidInput((error as Refusal).message)
+  }
 }

@@ -1,6 +1,8 @@
-import { type RedisClient } from './place.js'
+import { Cluster } from 'ioredis'
 import { within } from '../within.js'
 import { Breaker } from './breaker.js'
+import { type RedisClient } from './place.js'
+import { probe } from './probe.js'
 
 /** What is done at Redis: the closed list of metric labels. */
 export const redisOperations = ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'probe', 'connect'] as const
@@ -43,6 +45,7 @@ export class RedisLink {
   readonly #breaker: Breaker
   #lastError = 'not reached yet'
   #isFailureTold = false
+  #doubt: Promise<void> | undefined
   #stayMs = shortestStayMs
   #stayUntilMs = -Infinity
 
@@ -111,6 +114,13 @@ export class RedisLink {
     this.#client.disconnect(true)
   }
 
+  /** Five failures in a row may all be of one server of a cluster; whether the others answer is asked beside. */
+  #failed (): void {
+    if (!(this.#client instanceof Cluster)) return this.#breaker.failed()
+    if (!this.#breaker.isClosed) return
+    this.#doubt ??= this.#probe().then(() => {}, () => { this.#breaker.failed() }).finally(() => { this.#doubt = undefined })
+  }
+
   // Of several errors in one attempt the first is the cause.
   #connectionFailed (reason: string): void {
     if (!this.#isFailureTold) this.#lastError = reason
@@ -121,7 +131,7 @@ export class RedisLink {
   async #probe (): Promise<void> {
     // A connection that leads nowhere looks just like a server that is frozen, but a new one may get through.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
-    await this.#ask('probe', async client => await client.exists(this.#options.probeKey), this.#options.timeoutMs)
+    await this.#ask('probe', async client => { await probe(client, this.#options.probeKey) }, this.#options.timeoutMs)
   }
 
   async #ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number): Promise<T> {
@@ -141,7 +151,7 @@ export class RedisLink {
       if (!isWordOf(error)) {
         // What came of a broken connection says less than what broke it.
         if (error instanceof RedisFailure || isReply(error)) this.#lastError = error.message
-        this.#breaker.failed()
+        if (operation !== 'probe') this.#failed()
       }
       throw error
     } finally {

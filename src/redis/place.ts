@@ -1,4 +1,4 @@
-import { type ConnectionOptions, rootCertificates } from 'node:tls'
+import { type ConnectionOptions, createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis'
 
 /** Where Redis is and how it is reached: exactly one of `url`, `cluster` and `sentinel` is set. */
@@ -27,6 +27,7 @@ type Options = Omit<RedisOptions, 'replyMapping'>
 // Every answer is waited for in its own time; this is only for what nobody waits for, so that nothing waits for ever.
 const longestMs = 2000
 const connectMs = 2000
+const silentMs = 1000
 
 /**
  * A client that is not connected yet. It never waits for a server that is not there: what cannot be sent now fails now
@@ -79,12 +80,14 @@ function clusterOptions (place: RedisPlace): Omit<ClusterOptions, 'redisOptions'
   return {
     lazyConnect: true,
     enableOfflineQueue: false,
-    redisOptions: optionsOf(place),
+    // What hangs is left for a new connection, and while that is made nothing waits for it.
+    redisOptions: { ...optionsOf(place), socketTimeout: silentMs },
     clusterRetryStrategy: again,
     slotsRefreshTimeout: connectMs,
     slotsRefreshInterval: 5000,
-    // A read has no time for more: what a dead node had is a miss until the cluster says who has it now.
-    retryDelayOnFailover: 5,
+    // A read has no time to try again: what a dead node had is a miss until the cluster says who has it now.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
     maxRedirections: 4
   }
 }
@@ -94,7 +97,8 @@ function sentinelOptions (place: RedisPlace, { name, hosts, password }: RedisPla
     sentinels: [...hosts],
     name: name ?? '',
     sentinelRetryStrategy: again,
-    sentinelReconnectStrategy: again,
+    // Nobody hears the errors of what listens to sentinels, so the library would write each attempt to the standard error, for as long as one is away.
+    sentinelReconnectStrategy: () => null,
     sentinelCommandTimeout: connectMs,
     // Clients of a master that is cut off would go on writing to it.
     failoverDetector: true,
@@ -107,8 +111,14 @@ function isSecure ({ url, tls }: RedisPlace): boolean {
   return tls || url?.startsWith('rediss:') === true
 }
 
-function tlsOf ({ ca }: RedisPlace): ConnectionOptions {
-  return ca === undefined ? {} : { ca: [...rootCertificates, ca] }
+// To read all of the system's certificates takes so long that reads would feel it at every attempt to connect.
+const contexts = new WeakMap<RedisPlace, SecureContext>()
+
+function tlsOf (place: RedisPlace): ConnectionOptions {
+  if (place.ca === undefined) return {}
+  const secureContext = contexts.get(place) ?? createSecureContext({ ca: [...rootCertificates, place.ca] })
+  contexts.set(place, secureContext)
+  return { secureContext }
 }
 
 function again (times: number): number {
