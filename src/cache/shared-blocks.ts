@@ -38,13 +38,17 @@ export class SharedBlocks {
 
   async find (client: RedisClient, blocks: string, version: bigint): Promise<FoundBlocks> {
     // The record with the highest first version that is not above the one asked for.
-    const found = await Promise.all(cuts.map(async cut => {
+    const asked = await Promise.allSettled(cuts.map(async cut => {
       const records = await client.zrevrangebylex(this.#keyOf(blocks, cut, lengthOf(cut, version)), `(${hex(version)}g`, '-', 'LIMIT', 0, 1)
       return readRecord(records[0], version)
     }))
+    // One cut is enough, also where the other cannot be asked.
+    const [failed] = asked.filter(cut => cut.status === 'rejected')
+    const found = asked.filter(cut => cut.status === 'fulfilled').map(cut => cut.value)
+    if (failed !== undefined && found.every(block => block === undefined)) throw failed.reason
     const blocksFound = found.filter(block => block !== undefined)
     const distinct = blocksFound.filter(({ height }, at) => blocksFound.findIndex(other => other.height === height) === at)
-    return { blocks: distinct, isTorn: blocksFound.length < cuts.length || distinct.length > 1 }
+    return { blocks: distinct, isTorn: blocksFound.length < found.length || distinct.length > 1 }
   }
 
   async add (client: RedisClient, blocks: string, range: VersionRange, height: string): Promise<void> {

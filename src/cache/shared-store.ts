@@ -1,10 +1,12 @@
-import { LRUCache } from 'lru-cache'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
 import { blockKeyOf, type ReadKeys } from '../reads/read.js'
 import { SharedBlocks } from './shared-blocks.js'
 import { decodeStored, encodeStored, type Stored, storedFormat } from './stored.js'
+import { isToForget, type Kept, type ToForget, type ToShare, WrittenLately } from './to-share.js'
 import { Waiting } from './waiting.js'
+
+export { type ToForget, type ToShare } from './to-share.js'
 
 /** Told of what becomes of shared entries. */
 export interface SharedTally {
@@ -28,25 +30,6 @@ export interface Found {
   readonly ttlMs: number
 }
 
-/** An answer to be shared, the family of blocks that it is filed under if it is one, and how long it stays true. */
-export interface ToShare {
-  readonly stored: Stored
-  readonly blocks: string | undefined
-  /** Undefined: for as long as Redis keeps anything. */
-  readonly ttlMs: number | undefined
-}
-
-/** An answer that waits to be shared, and since when. */
-interface Kept extends ToShare {
-  readonly keptAtMs: number
-}
-
-/** What is to be forgotten: the keys of entries, and where a block is known by a version. */
-export interface ToForget {
-  readonly keys: readonly string[]
-  readonly blocks: ReadonlyArray<{ readonly blocks: string, readonly version: bigint }>
-}
-
 /** What every key in Redis begins with: the operator's prefix and the version of the form. */
 export function storePrefix (keyPrefix: string): string {
   return `${keyPrefix}:${storedFormat}:`
@@ -59,8 +42,7 @@ export class SharedStore {
   readonly #prefix: string
   readonly #index: SharedBlocks
   readonly #waiting: Waiting<Kept>
-  // What was written since the others may have heard of a purge; it needs no body to be known again.
-  readonly #lately = new LRUCache<string, ToShare>({ max: 5000, ttl: 2000 })
+  readonly #lately = new WrittenLately()
   #refusal: string | undefined
 
   constructor (link: RedisLink, options: SharedOptions) {
@@ -117,12 +99,12 @@ export class SharedStore {
   async forgetOwn (what: ToForget): Promise<void> {
     this.drop(what)
     await this.#waiting.landed()
-    if ([...this.#lately.values()].some(item => isOf(what, item))) await this.forget(what)
+    if (this.#lately.hasAnyOf(what)) await this.forget(what)
   }
 
   /** Lets go of what waits to be written. */
   drop (what: ToForget): void {
-    this.#waiting.drop(item => isOf(what, item))
+    this.#waiting.drop(({ stored: { key, range }, blocks }) => isToForget(what, { key, range, blocks }))
   }
 
   /** Lets go of all that waits to be written. */
@@ -184,7 +166,8 @@ export class SharedStore {
     }
   }
 
-  async #write ({ stored, blocks, ttlMs, keptAtMs }: Kept): Promise<void> {
+  async #write (item: Kept): Promise<void> {
+    const { stored, blocks, ttlMs, keptAtMs } = item
     const { key, range } = stored
     const longestMs = this.#options.ttlSeconds * 1000
     const leftMs = ttlMs === undefined ? longestMs : ttlMs - (this.#options.now() - keptAtMs)
@@ -199,7 +182,7 @@ export class SharedStore {
       }
     } finally {
       // What was not confirmed may still have been done.
-      this.#lately.set(key, { stored: { ...stored, body: nothing }, blocks, ttlMs })
+      this.#lately.add(item)
     }
     this.#options.tally.wroteShared()
   }
@@ -210,11 +193,5 @@ export class SharedStore {
   }
 }
 
-/** Whether an answer is of those that are to be forgotten. */
-function isOf ({ keys, blocks }: ToForget, { stored: { key, range }, blocks: family }: ToShare): boolean {
-  return keys.includes(key) || blocks.some(block => block.blocks === family && range !== undefined && range.first <= block.version && block.version <= range.last)
-}
-
 // Nobody waits for a write, and a large value takes its time.
 const writeMs = 1000
-const nothing = Buffer.alloc(0)

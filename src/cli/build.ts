@@ -60,6 +60,8 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     events: {
       onGeneration: generation => {
         forgetting.forgetAll()
+        // What waits bears the number of a generation that may be another chain's.
+        sharing?.store.dropAll()
         log.info({ generation }, 'keys are of this generation')
         sharing?.look().catch(() => {})
       },
@@ -94,7 +96,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     settle: async () => {
       const polled = poll.poll()
       // What Redis remembers must do where the node takes its time; else there is nothing to do but wait.
-      await within(sharing === undefined ? Infinity : recallAfterMs, polled)
+      await (sharing === undefined ? polled : within(recallAfterMs, polled))
       await generations.settled()
       await sharing?.recall()
       if (tracker.chain === undefined) await polled

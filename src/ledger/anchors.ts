@@ -51,13 +51,18 @@ function sorted (list: readonly Anchor[]): Anchor[] {
 /** Leaves out what adds least: of the ones between, the one whose neighbours are closest together for how far they are behind the head. */
 function thinned (list: Anchor[]): Anchor[] {
   const kept = [...list]
-  while (kept.length > maxAnchors) {
-    const newest = kept.at(-1)?.height ?? 0n
-    const gains = kept.slice(1, -1).map(({ height }, at) => {
-      const gap = (kept[at + 2]?.height ?? height) - (kept[at]?.height ?? height)
-      return Number(gap) / Number(newest - height + 1n)
-    })
-    kept.splice(1 + gains.indexOf(Math.min(...gains)), 1)
-  }
+  while (kept.length > maxAnchors) kept.splice(leastOf(kept), 1)
   return kept
+}
+
+function leastOf (list: readonly Anchor[]): number {
+  let newest = 0n
+  for (const { height } of list) newest = height
+  let [least, place, below, lower] = [Infinity, 1, 0n, 0n]
+  for (const [at, { height }] of list.entries()) {
+    const gain = Number(height - lower) / Number(newest - below + 1n)
+    if (at > 1 && gain < least) [least, place] = [gain, at - 1];
+    [lower, below] = [below, height]
+  }
+  return place
 }

@@ -64,7 +64,7 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
   const { result, joined } = flown
   switch (result.from) {
     case 'redis': return await answerKept(parts, read, keys, chain, result.entry, 'hit_redis')
-    case 'nowhere': throw goneRefusal(parts, read)
+    case 'nowhere': throw goneRefusal(parts, read, result.version, result.distance)
     case 'node': {
       const { fetched } = result
       const stamped = read.page !== undefined && fetched.entry === undefined ? fetched.answer.stamped?.position : undefined
@@ -76,7 +76,9 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
 async function land (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
   const entry = await recall(parts, read, keys, chain)
   if (entry !== undefined) return { from: 'redis', entry }
-  return distanceGone(parts, read) === undefined ? await ask(parts, read, keys, chain) : { from: 'nowhere' }
+  const distance = distanceGone(parts, read)
+  if (distance === undefined || read.speaksOf === undefined) return await ask(parts, read, keys, chain)
+  return { from: 'nowhere', version: read.speaksOf, distance }
 }
 
 async function ask (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {

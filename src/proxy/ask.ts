@@ -58,7 +58,13 @@ export function isReset (parts: Parts, chain: Chain): boolean {
 }
 
 async function askAndLearn (parts: Parts, read: Read): Promise<Judged> {
+  const before = parts.tracker.chain?.generation
   const answer = await parts.nodes.ask(questionOf(read)).catch((error: unknown) => { throw refusalFor(parts, read, error) })
+  // Another chain has been found out while it was under way, and nobody can say of which of them it is (law 7).
+  if (parts.tracker.chain?.generation !== before) {
+    letGo({ answer })
+    return await askAndLearn(parts, read)
+  }
   const learned = answer.stamped && parts.tracker.learn(answer.stamped.position, answer.stamped.family)
   if (answer.status === 410) parts.pruning.learn(answer)
   const untrue = learned === 'other_chain' ? 'wrong_chain' : untruth(read, answer)

@@ -21,7 +21,7 @@ export type PinnedFetch = Fetched & { readonly text: string }
 export type Landing =
   | { readonly from: 'redis', readonly entry: Entry }
   | { readonly from: 'node', readonly fetched: PinnedFetch }
-  | { readonly from: 'nowhere' }
+  | { readonly from: 'nowhere', readonly version: bigint, readonly distance: bigint }
 
 /** An answered read. */
 export type Outcome = Hit | Fetch | Forward | Observation

@@ -33,11 +33,9 @@ export function distanceGone (parts: Parts, read: Read): bigint | undefined {
 }
 
 /** Law 11: what every node has pruned is gone, and asking them would only tell so again. */
-export function goneRefusal (parts: Parts, read: Read): Refusal {
-  const version = read.speaksOf ?? 0n
-  const distance = distanceBelow(parts.tracker.position, read)
+export function goneRefusal (parts: Parts, read: Read, version: bigint, distance: bigint): Refusal {
   parts.tally.pruned(read.endpoint.name, 'local', distance)
-  return parts.pruning.refusal(version, version + (distance ?? 0n))
+  return parts.pruning.refusal(version, version + distance)
 }
 
 /** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */

@@ -63,10 +63,10 @@ export class RedisLink {
       this.#isFailureTold = false
       this.#breaker.probeNow().catch(() => {})
     })
+    client.on('reconnecting', () => { this.#isFailureTold = false })
     client.on('close', () => {
       // A server, or what stands before it, may also hang up without a word.
       if (!this.#isFailureTold) this.#connectionFailed('the connection broke off')
-      this.#isFailureTold = false
       this.#breaker.open()
     })
   }

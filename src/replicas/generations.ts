@@ -44,7 +44,10 @@ export class Generations {
   async welcome (stamped: StampedPosition): Promise<boolean> {
     const { tracker, now } = this.#options
     // What was recalled is only what the node last had, and yields to what it says now.
-    if (this.#isRecalled && tracker.chainId !== stamped.position.chainId) tracker.unsettle()
+    if (this.#isRecalled && tracker.chainId !== stamped.position.chainId) {
+      tracker.unsettle()
+      this.#marks.replace([])
+    }
     this.#isRecalled = false
     if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return false
     this.#hearing.askAgain()

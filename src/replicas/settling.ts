@@ -28,20 +28,18 @@ export async function settleOn (stamped: StampedPosition, { tracker, control }: 
     const state = await control?.read(position.chainId).catch(() => undefined)
     const shared = state === undefined ? [] : candidatesIn(state)
     for (const [generation] of shared) tracker.heardOf(generation)
-    const candidates = inOrder([...own, ...shared]).filter(([generation]) => generation > ruledOut)
+    // A number that nobody shares may have been another chain's, and be forgotten for being so old.
+    const unshared = own.filter(([generation]) => shared.every(([other]) => other < generation))
+    const candidates = inOrder([...unshared, ...shared]).filter(([generation]) => generation > ruledOut)
     const chosen = await choose(candidates, async known => await marks.verdictOn(known, position))
-    if (chosen !== undefined) {
-      const [generation, known] = chosen
-      marks.add(known.anchors)
-      return { generation, known, isAgreed: control === undefined || state !== undefined }
-    }
-    marks.replace([])
-    const generation = candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.next
-    if (control === undefined) return { generation, known: nothingKnown, isAgreed: true }
+    if (chosen === undefined) marks.replace([])
+    else marks.add(chosen[1].anchors)
+    const decided = { known: chosen?.[1] ?? nothingKnown, generation: chosen?.[0] ?? (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.next) }
+    if (control === undefined || state?.generations.has(decided.generation) === true) return { ...decided, isAgreed: true }
     // A generation that bore no marks could be taken by others for any chain's.
     await within(firstMarksMs, marks.spread(position))
-    if (state === undefined) return { generation, known: nothingKnown, isAgreed: false }
-    if (await control.claim(position.chainId, generation, { anchors: marks.list, head: stamped }).catch(() => false)) return { generation, known: nothingKnown, isAgreed: true }
+    if (state === undefined) return { ...decided, isAgreed: false }
+    if (await control.claim(position.chainId, decided.generation, { anchors: marks.list, head: stamped }).catch(() => false)) return { ...decided, isAgreed: true }
   }
   return { generation: tracker.next, known: nothingKnown, isAgreed: false }
 }

@@ -117,3 +117,48 @@ t.test('an entry is believed until its time and not at it', async t => {
   t.equal(memory.get('page'), undefined)
   t.same([memory.entries, memory.bytes, counts.evictions], [0, 0, 0])
 })
+
+t.test('what is to be forgotten is gone, a block with its versions, and what it cost is free again', async t => {
+  const counts = tally()
+  const memory = new Memory(1e6, counts, () => 0)
+  memory.set(entry('x', { key: 'a' }))
+  memory.set(blockOf(10n, 19n, 'x'))
+  const bytes = memory.bytes
+  memory.set(entry('x', { key: 'b' }))
+  memory.set(blockOf(20n, 29n, 'x'))
+  for (const key of ['b', 'json 20', 'never there']) memory.delete(key)
+  t.same([memory.get('b'), memory.getBlock('json', 20n), memory.getBlock('json', 29n)], [undefined, undefined, undefined])
+  t.ok(memory.get('a'))
+  t.ok(memory.getBlock('json', 15n))
+  t.same([memory.entries, memory.blocks, memory.bytes], [2, 1, bytes])
+  t.equal(counts.evictions, 0, 'nothing made room for anything')
+})
+
+t.test('a block is forgotten by any version inside it, and none is by a version beside it or in another family', async t => {
+  for (const version of [10n, 15n, 19n]) {
+    const memory = new Memory(1e6, tally(), () => 0)
+    for (const first of [0n, 10n, 20n]) memory.set(blockOf(first, first + 9n, 'x'))
+    for (const beside of [30n, 2n ** 64n - 1n]) memory.deleteBlock('json', beside)
+    memory.deleteBlock('bcs', version)
+    t.same([memory.entries, memory.blocks], [3, 3])
+    memory.deleteBlock('json', version)
+    t.same([0n, 9n, 10n, 15n, 19n, 20n].map(at => memory.getBlock('json', at) !== undefined), [true, true, false, false, false, true])
+    t.same([memory.get('json 10'), memory.entries, memory.blocks], [undefined, 2, 2])
+    memory.set(blockOf(10n, 19n, 'again'))
+    t.equal(memory.getBlock('json', version)?.body.toString(), 'again')
+  }
+})
+
+t.test('when everything is forgotten nothing is left of it, in the index neither, and what comes after is kept as ever', async t => {
+  const counts = tally()
+  const memory = new Memory(1e6, counts, () => 0)
+  const made = blockOf(10n, 19n, 'x')
+  for (const one of [entry('x', { key: 'a' }), entry('y', { key: 'b', expiresAtMs: 5 }), made, blockOf(2n ** 53n + 1n, 2n ** 64n - 1n, 'x')]) memory.set(one)
+  memory.clear()
+  t.same([memory.entries, memory.bytes, memory.blocks, counts.evictions], [0, 0, 0, 0])
+  t.same([memory.get('a'), memory.get('b'), memory.getBlock('json', 15n), memory.getBlock('json', 2n ** 64n - 1n)], [undefined, undefined, undefined, undefined])
+  t.equal(memory.replace(made, { ...made }), false, 'a form made meanwhile does not bring it back')
+  t.equal(memory.latestOf(made), undefined)
+  memory.set(blockOf(15n, 24n, 'y'))
+  t.same([memory.getBlock('json', 14n), memory.getBlock('json', 15n)?.body.toString(), memory.blocks], [undefined, 'y', 1])
+})

@@ -218,3 +218,31 @@ t.test('replicas whose nodes run two releases read each rendering once; when the
   for (let round = 0; round < 10; round++) for (const varve of [a, b]) t.match((await varve.get(modules(2000))).headers[status], /^varve; hit/)
   t.equal(old.asked.of('account_modules') + fresh.asked.of('account_modules'), 0, 'they do not take turns in reading anew')
 })
+
+t.test('a rendering that one replica has read afresh is taken from there by the others', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await node(t, { release: 'a'.repeat(40) })
+  const [a, b] = [await replica(t, redis, sandbox, { head: { pollMs: 20 } }), await replica(t, redis, sandbox, { head: { pollMs: 20 } })]
+  await a.get(modules(2000))
+  await shared(redis, '*modules*')
+  t.equal((await b.get(modules(2000))).headers[status], 'varve; hit; detail=redis')
+  sandbox.ledger.release = 'b'.repeat(40)
+  // What the other replicas say of the old release is heard until they say otherwise.
+  await until(async () => /^varve; fwd=uri-miss; fwd-status=200; stored/.test(String((await a.get(modules(2000))).headers[status])), 'read afresh')
+  await until(async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[status])), 'taken from there')
+  t.equal(sandbox.asked.of('account_modules'), 2)
+})
+
+t.test('a latest read at a node that has not got as far as another replica has shown is asked once, and told to be late', async t => {
+  const redis = await startRedis(t)
+  const [ahead, behind] = [await node(t), await node(t, { blocks: 900 })]
+  const a = await replica(t, redis, ahead)
+  const b = await replica(t, redis, behind)
+  await a.get(block)
+  await until(async () => (await b.get(block)).headers[version] === '20067', 'the other has heard of the position')
+  behind.asked.reset()
+  const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
+  t.match(latest, { status: 200, headers: { [version]: String(behind.ledger.head.version), [status]: 'varve; fwd=bypass' } })
+  t.equal(behind.asked.of('account_modules'), 1)
+  t.equal(await b.metric('varve_stale_latest_total'), 1)
+})

@@ -1,0 +1,164 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { type Test } from 'tap'
+import { ask } from './client.js'
+import { type ClusterOptions, type RedisCluster, startCluster } from './redis-cluster.js'
+import { ok, stubNode, type StubNode } from './stub-node.js'
+import { until } from './until.js'
+import { type TestVarve, varveAt } from './varve.js'
+
+/** Two replicas that share a Redis, in front of a node that answers at once. */
+export interface Sharers {
+  readonly node: StubNode
+  readonly one: TestVarve
+  readonly other: TestVarve
+  /** A read of history that nobody has asked for before. */
+  fresh (): string
+}
+
+/** How Redis is reached. */
+export type RedisChange = NonNullable<NonNullable<NonNullable<Parameters<typeof varveAt>[2]>['cache']>['redis']>
+
+/** How long a read may wait for Redis in these tests. */
+export const timeoutMs = 100
+
+/** What a client waits for that does not come of Redis: the two processes, the node and the test share two cores. */
+export const marginMs = 150
+
+// Two sets of replicas at one Redis must not find what the other has read.
+let count = 0
+
+/** Starts two replicas at one Redis, however it is reached. */
+export async function sharersAt (t: Test, redis: RedisChange): Promise<Sharers> {
+  const node = await stubNode(t, (request, response) => { ok(response, bodyOf(request.url ?? '')) })
+  const one = await varveAt(t, node.url, { cache: { redis } })
+  const other = await varveAt(t, node.url, { cache: { redis } })
+  return { node, one, other, fresh: () => `/v1/accounts/0x${(++count).toString(16).padStart(64, 'f')}/modules?ledger_version=500` }
+}
+
+/** What the node says to a target: its own text, so that an answer of another read would show. */
+function bodyOf (target: string): string {
+  return JSON.stringify([target])
+}
+
+/** Reads one after another, each new; every answer must be the node's own, and what the slowest took is told. */
+export async function slowestOf (t: Test, varve: TestVarve, targets: readonly string[]): Promise<number> {
+  let slowest = 0
+  for (const target of targets) {
+    const began = performance.now()
+    const got = await varve.get(target)
+    slowest = Math.max(slowest, performance.now() - began)
+    isTrue(t, got, target)
+  }
+  return slowest
+}
+
+/** Whether an answer is the node's to this very read; nothing is said while all is well. */
+export function isTrue (t: Test, got: { status: number, body: string }, target: string): boolean {
+  const isWell = got.status === 200 && got.body === bodyOf(target)
+  if (!isWell) t.fail(`${target}: ${got.status} ${got.body}`)
+  return isWell
+}
+
+/** Sees that what one replica reads is had by the other from Redis, without asking the node. */
+export async function sharesNow (t: Test, { node, one, other, fresh }: Sharers, message: string): Promise<void> {
+  const target = fresh()
+  const written = await writes(one)
+  isTrue(t, await one.get(target), target)
+  await until(async () => await writes(one) > written, `${target} is written`)
+  const got = await other.get(target)
+  isTrue(t, got, target)
+  t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', message)
+  t.equal(node.asked.filter(asked => asked.endsWith(target)).length, 1, 'the node was asked for it once')
+}
+
+/** Waits until what one replica reads is had by the other from Redis again: while servers change places, a write may go to one that loses it. */
+export async function untilShared ({ one, other, fresh }: Sharers): Promise<void> {
+  await until(async () => {
+    const target = fresh()
+    const written = await writes(one)
+    await one.get(target)
+    await until(async () => await writes(one) > written, `${target} is written`, 2000)
+    return (await other.get(target)).headers['cache-status'] === 'varve; hit; detail=redis'
+  }, 'replicas share again')
+}
+
+/** How many entries a replica has written to Redis. */
+export async function writes (varve: TestVarve): Promise<number> {
+  return await varve.metric('varve_cache_writes_total{tier="redis"}') ?? NaN
+}
+
+/** What varve_redis_up says. */
+export async function isUp (varve: TestVarve): Promise<boolean> {
+  return await varve.metric('varve_redis_up') === 1
+}
+
+/** What the errors of Redis are counted under, and how many of them. */
+export async function errorsOf (varve: TestVarve): Promise<Record<string, number>> {
+  const { body } = await ask(varve.adminUrl, '/metrics')
+  return Object.fromEntries([...body.matchAll(/^varve_redis_errors_total\{operation="(\w+)"\} (\d+)$/gm)].map(([, name = '', count]) => [name, Number(count)]))
+}
+
+/** What the replica says of itself to whoever balances its load. */
+export async function readiness (varve: TestVarve): Promise<{ status: number, ready: boolean, degraded: string[] }> {
+  const { status, body } = await ask(varve.adminUrl, '/readyz')
+  return { status, ...JSON.parse(body) as { ready: boolean, degraded: string[] } }
+}
+
+/** Sees that it is ready all the same, and says what is wrong. */
+export async function isDegraded (t: Test, varve: TestVarve, by: RegExp): Promise<void> {
+  const { status, ready, degraded } = await readiness(varve)
+  t.match({ status, ready }, { status: 200, ready: true }, 'it is ready')
+  t.ok(degraded.some(text => by.test(text)), `it says that it is degraded: ${degraded.join('; ')}`)
+}
+
+/** Two replicas at a cluster, with entries on all of its nodes that one of them has in memory. */
+export async function clusterWith (t: Test, count: number, options: ClusterOptions = {}): Promise<{ cluster: RedisCluster, sharers: Sharers, targets: string[] }> {
+  const cluster = await startCluster(t, options)
+  const sharers = await sharersAt(t, { cluster: cluster.hosts, timeoutMs })
+  const { one, other, fresh } = sharers
+  await until(async () => await isUp(one) && await isUp(other), 'both are up')
+  const targets = Array.from({ length: count }, fresh)
+  for (const target of targets) isTrue(t, await one.get(target), target)
+  await until(async () => await writes(one) === count, 'all is written')
+  return { cluster, sharers, targets }
+}
+
+/** Reads new targets without a pause, several at a time, until told to stop; every answer must be the node's. */
+export function readOn (t: Test, varve: TestVarve, fresh: () => string): { stop: () => Promise<{ reads: number, wrong: number, slowest: number }> } {
+  const stopped = new AbortController()
+  let [reads, wrong, slowest] = [0, 0, 0]
+  // What the whole process stood still is no cost of Redis.
+  const stalls = monitorEventLoopDelay({ resolution: 5 })
+  stalls.enable()
+  const readers = [1, 2, 3].map(async () => {
+    while (!stopped.signal.aborted) {
+      const target = fresh()
+      const began = performance.now()
+      if (!isTrue(t, await varve.get(target), target)) wrong++
+      slowest = Math.max(slowest, performance.now() - began)
+      reads++
+      // The other processes need their turn as well.
+      await new Promise(resolve => setTimeout(resolve, 2))
+    }
+  })
+  return {
+    stop: async () => {
+      stopped.abort()
+      await Promise.all(readers)
+      stalls.disable()
+      return { reads, wrong, slowest: slowest - stalls.max / 1e6 }
+    }
+  }
+}
+
+/** How many of a number of new reads took about as long as Redis is waited for, or did not find it at once. */
+export async function waitsAmong (t: Test, { other, fresh }: Sharers, count: number): Promise<number> {
+  let waits = 0
+  for (let at = 0; at < count; at++) {
+    const target = fresh()
+    const began = performance.now()
+    isTrue(t, await other.get(target), target)
+    if (performance.now() - began > timeoutMs * 0.9) waits++
+  }
+  return waits
+}
