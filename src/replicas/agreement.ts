@@ -6,7 +6,7 @@ import { type Control, type ControlState } from './control.js'
 import { type Generations } from './generations.js'
 import { type News } from './news.js'
 import { type Purges } from './purges.js'
-import { type Message } from './words.js'
+import { type Message, type Sign } from './words.js'
 
 /** What replicas need to agree. */
 export interface AgreementOptions {
@@ -35,7 +35,7 @@ const signEveryMs = 2000
 export class Agreement {
   readonly #options: AgreementOptions
   readonly #name = randomUUID()
-  readonly #heardAt = new Map<string, { readonly beat: number, readonly atMs: number }>()
+  readonly #heard = new Map<string, Sign & { readonly atMs: number }>()
   #timer: NodeJS.Timeout | undefined
   #underWay: Promise<void> | undefined
   #isToldAgain = false
@@ -116,24 +116,21 @@ export class Agreement {
     this.#toldOf = generation
     if (now() - this.#signedAt >= signEveryMs || !state.replicas.has(this.#name)) {
       this.#signedAt = now()
-      const gone = [...this.#heardAt].filter(([, { atMs }]) => now() - atMs > silentMs).map(([name]) => name)
-      for (const name of gone) this.#heardAt.delete(name)
+      const gone = [...this.#heard].filter(([, { atMs }]) => now() - atMs > silentMs).map(([name]) => name)
+      for (const name of gone) this.#heard.delete(name)
       await control.sign(chainId, this.#name, { beat: ++this.#beat, releases: releases.own }, gone)
     }
     await this.#remember(chainId, generation)
   }
 
-  /** What the living replicas' nodes run; a replica lives while its beat rises, whatever the clocks say. */
+  /** What the living replicas' nodes run; a replica lives while its beat rises, whatever the clocks say and whatever is lost of what it said. */
   #hearReplicas ({ replicas }: ControlState): void {
     const nowMs = this.#options.now()
-    const live: string[] = []
     for (const [name, { beat, releases }] of replicas) {
-      if (name === this.#name) continue
-      const heard = this.#heardAt.get(name)
-      if (heard?.beat !== beat) this.#heardAt.set(name, { beat, atMs: nowMs })
-      if (heard === undefined || heard.beat !== beat || nowMs - heard.atMs <= silentMs) live.push(...releases)
+      if (name !== this.#name && this.#heard.get(name)?.beat !== beat) this.#heard.set(name, { beat, releases, atMs: nowMs })
     }
-    this.#options.releases.heard(live)
+    const live = [...this.#heard.values()].filter(({ atMs }) => nowMs - atMs <= silentMs)
+    this.#options.releases.heard(live.flatMap(({ releases }) => releases))
   }
 
   async #remember (chainId: number, generation: number): Promise<void> {

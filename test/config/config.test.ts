@@ -227,8 +227,10 @@ __proto__: 1
     'cache.redis.url': 'expected a URL such as redis://127.0.0.1:6379',
     'cache.redis.cluster.1': address,
     'cache.redis.sentinel.hosts.0': address,
-    'cache.redis.sentinel.host': keys('name, hosts'),
-    'cache.redis.ttl': keys('url, cluster, sentinel, keyPrefix, timeoutMs, ttlSeconds'),
+    'cache.redis': 'expected one of url, cluster and sentinel',
+    'cache.redis.sentinel': 'expected both a name and hosts, or neither',
+    'cache.redis.sentinel.host': keys('name, hosts, password'),
+    'cache.redis.ttl': keys('url, cluster, sentinel, username, password, tls, caFile, keyPrefix, timeoutMs, ttlSeconds'),
     'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -, got ""',
     'cache.size': keys('memory, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
@@ -287,6 +289,30 @@ t.test('TLS takes both files or neither', async t => {
   }
 })
 
+t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the name of their master', async t => {
+  const one = 'expected one of url, cluster and sentinel'
+  const both = 'expected both a name and hosts, or neither'
+  const cases: [string, Record<string, string>][] = [
+    ['{ url: "redis://h", cluster: ["h:1"] }', { 'cache.redis': one }],
+    ['{ url: "redis://h", sentinel: { name: m, hosts: ["h:1"] } }', { 'cache.redis': one }],
+    ['{ cluster: ["h:1"], sentinel: { name: m, hosts: ["h:1"] } }', { 'cache.redis': one }],
+    ['{ sentinel: { name: m } }', { 'cache.redis.sentinel': both }],
+    ['{ sentinel: { hosts: ["h:1"] } }', { 'cache.redis.sentinel': both }],
+    ['{ sentinel: { name: m, hosts: ["h"] } }', { 'cache.redis.sentinel.hosts.0': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080' }],
+    ['{ cluster: ["h:1"], tls: perhaps, timeoutMs: 0 }', { 'cache.redis.tls': 'expected a boolean, got "perhaps"', 'cache.redis.timeoutMs': 'expected at least 1, got 0' }]
+  ]
+  for (const [redis, mistakes] of cases) expectMistakes(t, () => load(t, `cache: { redis: ${redis} }`), mistakes)
+  for (const redis of ['{ url: "redis://h" }', '{ cluster: ["h:1", "[::1]:2"] }', '{ sentinel: { name: m, hosts: ["h:1"] } }', '{}']) t.ok(load(t, `cache: { redis: ${redis} }`), redis)
+  expectMistakes(t, () => load(t, 'cache: { redis: { cluster: ["h:1"] } }', {}, { redis: 'redis://h' }), { 'cache.redis': one })
+})
+
+t.test('a CA for a Redis that is not reached over TLS is a mistake, as is one that cannot be read', async t => {
+  const mistake = { 'cache.redis': 'expected tls: true, or a rediss:// URL, where there is a caFile' }
+  for (const redis of ['url: "redis://h", caFile: LICENSE', 'cluster: ["h:1"], caFile: LICENSE', 'caFile: LICENSE']) expectMistakes(t, () => load(t, `cache: { redis: { ${redis} } }`), mistake)
+  for (const redis of ['url: "rediss://h", caFile: LICENSE', 'url: "redis://h", tls: true, caFile: LICENSE', 'cluster: ["h:1"], tls: true, caFile: LICENSE']) t.equal(load(t, `cache: { redis: { ${redis} } }`).config.cache.redis.caFile, 'LICENSE', redis)
+  expectMistakes(t, () => load(t, 'cache: { redis: { url: "rediss://h", caFile: /nowhere/ca.pem } }'), { 'cache.redis.caFile': 'expected a file that can be read, got "/nowhere/ca.pem"' })
+})
+
 t.test('a file that is no configuration is one mistake that names the file', async t => {
   const dir = t.testdir({ 'list.yaml': '- listen: h:1\n', 'text.yaml': 'listen\n', 'open.yaml': 'listen: [\n', 'twice.yaml': 'workers: 1\nworkers: 2\n', 'two.yaml': 'workers: 1\n---\nworkers: 2\n', 'alias.yaml': 'workers: *one\n', dir: {} })
   const said: [string, RegExp][] = [
@@ -308,7 +334,9 @@ t.test('a secret that was mistyped, or put beside its place, is not repeated in 
     'upstreams: { url: https://h/s3cret }', 'upstreams: [{ url: "http://h", headers: { authorization: ["s3cret"] } }]', 'upstreams: [{ url: "http://h", headers: { authorization: "s3cret\\n" } }]', 'upstreams: [{ url: "http://h", headers: "authorization: s3cret" }]',
     'clients: { keys: [s3cret] }', 'clients: { keys: s3cret }', 'clients: s3cret', 'clients: { keys: [{ name: a, key: [s3cret] }] }',
     'cache: { redis: "redis://:s3cret@h" }', 'cache: "redis://:s3cret@h"', 'cache: { redis: { url: "//:s3cret@h" } }', 'cache: { redis: { cluster: ["redis://:s3cret@h:1"] } }', 'cache: { redis: { cluster: "redis://:s3cret@h:1" } }',
-    'cache: { redis: { sentinel: { hosts: ["redis://:s3cret@h:1"] } } }', 'cache: { redis: { sentinel: "redis://:s3cret@h:1" } }'
+    'cache: { redis: { sentinel: { hosts: ["redis://:s3cret@h:1"] } } }', 'cache: { redis: { sentinel: "redis://:s3cret@h:1" } }',
+    'cache: { redis: { password: [s3cret] } }', 'cache: { redis: { sentinel: { password: [s3cret] } } }', 'cache: { redis: { sentinel: { name: "s3cret s3cret", hosts: ["h:1"] } } }',
+    'cache: { redis: { password: s3cret, url: "redis://:s3cret@h", cluster: ["h:1"] } }', 'cache: { redis: { password: s3cret, caFile: LICENSE } }'
   ]
   for (const text of texts) {
     const mistakes = mistakesOf(() => load(t, text))
@@ -339,6 +367,16 @@ cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2?password=s3cret" } }
   })
   t.match(config.admin.token, 's3cret', 'and the settings themselves keep theirs')
   t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://h:1' }, {}).config).cache.redis.url, 'redis://h:1')
+  t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://:s3cret@h:1' }, {}).config).cache.redis.url, 'redis://:***@h:1')
+})
+
+t.test('shown settings hold neither of the passwords of a Redis, and say where there are none', async t => {
+  const { config } = load(t, 'cache: { redis: { sentinel: { name: m, hosts: ["h:1"], password: s3cret }, username: shown, password: s3cret } }')
+  const { redis } = maskSecrets(config).cache
+  t.notMatch(JSON.stringify(redis), /s3cret/)
+  t.match(redis, { url: null, username: 'shown', password: '***', sentinel: { name: 'm', hosts: ['h:1'], password: '***' } })
+  t.match(config.cache.redis, { password: 's3cret', sentinel: { password: 's3cret' } })
+  t.match(maskSecrets(loadConfig({}, {}).config).cache.redis, { username: null, password: null, sentinel: { password: null } })
 })
 
 t.test('what was given is known by its path, and so is what of it has no effect yet', async t => {

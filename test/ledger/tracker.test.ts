@@ -91,3 +91,78 @@ t.test('the age of the position is the time since an answer confirmed it', async
   t.equal(tracker.ageMs, 0)
   t.equal(tracker.family, 'x-movement-')
 })
+
+t.test('where replicas share what they know there is no chain to key by until it is settled which generation it is', async t => {
+  const tracker = new Tracker(undefined, () => 0, {}, true)
+  t.equal(tracker.learn(at(100), 'x-aptos-'), 'ahead')
+  t.same([tracker.chain, tracker.chainId], [undefined, 4])
+  tracker.settle({ id: 4, generation: 3 }, undefined, true)
+  t.same([tracker.chain, tracker.generation, tracker.next], [{ id: 4, generation: 3 }, 3, 4])
+  t.equal(tracker.position?.head.version, 100n)
+})
+
+t.test('a reset leaves a shared chain unsettled, tells where it stands now, and takes a generation above every one that was heard of', async t => {
+  const resets: bigint[] = []
+  const tracker = new Tracker(undefined, () => 0, { onReset: ({ position }) => { resets.push(position.head.version) } }, true)
+  tracker.learn(at(1000), 'x-aptos-')
+  tracker.settle({ id: 4, generation: 1 }, undefined, true)
+  tracker.heardOf(6)
+  t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
+  t.same([resets, tracker.chain, tracker.position?.head.version, tracker.next], [[5n], undefined, 5n, 7])
+  tracker.heardOf(2)
+  t.equal(tracker.next, 7, 'the highest counts')
+})
+
+t.test('a process on its own goes beyond the highest generation too', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(1000), 'x-aptos-')
+  tracker.heardOf(4)
+  tracker.learn(at(5, 20_000), 'x-aptos-')
+  t.same(tracker.chain, { id: 4, generation: 5 })
+})
+
+t.test('what is heard raises the position, never lowers it, and must be of this chain', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  const stamped = (position: Position): { position: Position, family: string } => ({ position, family: 'x-other-' })
+  t.equal(tracker.hear(stamped(at(1))), false, 'of which no node has spoken yet')
+  tracker.learn(at(100), 'x-aptos-')
+  t.equal(tracker.hear(stamped(at(90))), true)
+  t.same([tracker.position, tracker.family], [at(100), 'x-aptos-'])
+  t.equal(tracker.hear(stamped(at(110))), true)
+  t.same([tracker.stamped, tracker.position], [stamped(at(110)), at(110)])
+  t.equal(tracker.hear(stamped(at(120, 50))), false, 'a higher version at an earlier time')
+  t.equal(tracker.hear(stamped(at(50, 5000))), false, 'a lower one at a later time')
+  t.equal(tracker.hear(stamped(at(130, 1300, 0, 9))), false, 'another chain id')
+  t.equal(tracker.position?.head.version, 110n)
+  tracker.settle({ id: 4, generation: 1 }, undefined, false)
+  t.equal(tracker.position, undefined)
+  t.equal(tracker.hear(stamped(at(7))), true, 'the first word where nothing is shown')
+  t.equal(tracker.position?.head.version, 7n)
+})
+
+t.test('a generation that is settled brings its head along: the higher one of the same chain is shown, one that contradicts is replaced', async t => {
+  const tracker = new Tracker(undefined, () => 0, {}, true)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.settle({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
+  t.equal(tracker.position?.head.version, 100n)
+  tracker.settle({ id: 4, generation: 2 }, { position: at(120), family: 'x-aptos-' }, true)
+  t.equal(tracker.position?.head.version, 120n)
+  tracker.settle({ id: 4, generation: 3 }, { position: at(30, 9000), family: 'x-aptos-' }, false)
+  t.equal(tracker.position?.head.version, 30n)
+})
+
+t.test('what was only remembered is forgotten whole, but for a chain id that was configured', async t => {
+  for (const configured of [undefined, 4]) {
+    const tracker = new Tracker(configured, () => 0, {}, true)
+    tracker.settle({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
+    tracker.unsettle()
+    t.same([tracker.chain, tracker.chainId, tracker.position], [undefined, configured, undefined])
+  }
+})
+
+t.test('who listens is told when the position moves on, and not when it is only confirmed', async t => {
+  let times = 0
+  const tracker = new Tracker(undefined, () => 0, { onAhead: () => { times++ } })
+  for (const version of [10, 10, 9, 11]) tracker.learn(at(version), 'x-aptos-')
+  t.equal(times, 2)
+})

@@ -341,3 +341,43 @@ t.test('a block in BCS has its head at fixed offsets, and its transactions marke
   const huge = (await ask(`${url}/v1/blocks/by_version/${ledger.block(500).firstVersion}?with_transactions=true`, { headers: bcs })).body
   t.equal(huge.toString('hex', 64, 66), '904e')
 })
+
+t.test('a block is found by its height too, the very one that its versions find, in every form', async t => {
+  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  for (const height of [0, 1, 452, 999]) {
+    for (const query of ['', '?with_transactions=true', '?with_transactions=false']) {
+      for (const headers of [{}, bcs]) {
+        const [found, known] = [await ask(`${url}/v1/blocks/by_height/${height}${query}`, { headers }), await ask(`${url}/v1/blocks/by_version/${ledger.block(height).lastVersion}${query}`, { headers })]
+        t.same([found.status, found.text, found.headers['content-type']], [200, known.text, known.headers['content-type']], `${height}${query}`)
+        t.equal(found.headers['x-aptos-block-height'], '999')
+      }
+    }
+  }
+  t.equal((await ask(`${url}/v1/blocks/by_height/0452`)).json.block_height, '452')
+})
+
+t.test('a height above the head is not there yet, one below the oldest is gone, and one that is no number is refused', async t => {
+  const { url, ledger } = await start(t, { startVersion: 2n ** 53n + 1n })
+  const { blockHeight: oldest } = ledger.oldest
+  const { blockHeight: head } = ledger.head
+  const at = async (height: bigint | string) => await ask(`${url}/v1/blocks/by_height/${height}`)
+  t.ok(oldest > 0n)
+  for (const height of [oldest, head]) t.match((await at(height)).json, { block_height: String(height) })
+  for (const height of [head + 1n, 2n ** 64n - 1n]) {
+    const refused = await at(height)
+    t.match([refused.status, refused.json], [404, { error_code: 'block_not_found', vm_error_code: null }])
+    t.ok(refused.json.message.includes(`(${height})`) && refused.headers['x-aptos-chain-id'])
+  }
+  for (const height of [oldest - 1n, 0n]) {
+    const refused = await at(height)
+    t.match([refused.status, refused.json], [410, { error_code: 'block_pruned', vm_error_code: null }])
+    t.ok(refused.json.message.includes(`(${height})`) && refused.headers['x-aptos-chain-id'])
+  }
+  for (const height of ['x', '', '-1', '1.5', '0x10', '18446744073709551616', '%20']) {
+    const refused = await at(height)
+    t.match([refused.status, refused.json], [400, { error_code: 'web_framework_error' }], height)
+    t.notOk(refused.headers['x-aptos-chain-id'])
+  }
+  ledger.grow()
+  t.match((await at(head + 1n)).json, { block_height: String(head + 1n) })
+})

@@ -1,0 +1,94 @@
+import t from 'tap'
+import { makeEntry, type Entry } from '../../src/cache/entry.js'
+import { Memory } from '../../src/cache/memory.js'
+import { everythingOf, Forgetting } from '../../src/proxy/forgetting.js'
+import { keysOf, momentKeyOf, type Read } from '../../src/reads/read.js'
+import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
+import { type Ask, item } from '../support/client.js'
+
+const chain = { id: 4, generation: 2 }
+const bcs = 'application/x-bcs'
+
+function readAt (target: string, { accept, body, method = 'GET' }: Ask & { accept?: string | undefined } = {}): Read {
+  const match = matchEndpoint(target)
+  if (match === undefined) throw new Error(`no read at ${target}`)
+  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
+}
+
+function tier (): { memory: Memory, forgetting: Forgetting, keep: (key: string, block?: Entry['block']) => Entry } {
+  const memory = new Memory(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
+  const keep = (key: string, block?: Entry['block']): Entry => {
+    const entry = makeEntry({ key, status: 200, contentType: 'application/json', body: Buffer.from(key), ownLines: [], release: undefined, block })
+    memory.set(entry)
+    return entry
+  }
+  return { memory, forgetting: new Forgetting(memory), keep }
+}
+
+t.test('everything of a read is what is kept of it in either representation, for ever or for a moment, and nothing of any other', async t => {
+  const post = (key: string): Ask => ({ method: 'POST', body: String(item('u64', key).body) })
+  const reads: [string, Ask][] = [
+    ['/v1/accounts/0x1/modules?ledger_version=5&limit=2', {}], ['/v1/accounts/0x1/modules', {}], ['/v1/info', {}], ['/v1/estimate_gas_price', {}],
+    ['/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=7', {}], ['/v1/tables/0xab/item?ledger_version=5', post('"7"')], ['/v1/tables/0xab/item?ledger_version=5', post('"8"')],
+    ['/v1/accounts/0x1/modules?ledger_version=6&limit=2', {}], ['/v1/accounts/0x1/modules?ledger_version=5&limit=3', {}], ['/v1/accounts/0x2/modules?ledger_version=5&limit=2', {}]
+  ]
+  const keysIn = ([target, how]: [string, Ask]): string[] => [undefined, bcs].flatMap(accept => {
+    const keys = keysOf(readAt(target, { ...how, accept }), chain)
+    return [keys.value, keys.text, momentKeyOf(keys)]
+  })
+  for (const read of reads) {
+    const { memory, forgetting, keep } = tier()
+    for (const key of new Set(reads.flatMap(keysIn))) keep(key)
+    for (const accept of [undefined, bcs]) {
+      const what = everythingOf(readAt(read[0], { ...read[1], accept }), chain)
+      t.same(keysIn(read).filter(key => !what.keys.includes(key)), [], read[0])
+      t.same(what.blocks, [])
+      forgetting.forget(what)
+    }
+    for (const other of reads) for (const key of keysIn(other)) t.equal(memory.get(key) !== undefined, other !== read, `${key} when ${read[0]} is purged`)
+  }
+})
+
+t.test('the value of a table item is forgotten for all its spellings, a not-found for the text that was given', async t => {
+  const target = '/v1/tables/0xab/item?ledger_version=5'
+  const keysFor = (key: string): ReturnType<typeof keysOf> => keysOf(readAt(target, { method: 'POST', body: String(item('u64', key).body) }), chain)
+  const { memory, forgetting, keep } = tier()
+  for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) keep(name)
+  forgetting.forget(everythingOf(readAt(target, { method: 'POST', body: String(item('u64', '"007"').body) }), chain))
+  t.equal(memory.get(keysFor('"7"').value), undefined)
+  t.equal(memory.get(keysFor('"007"').text), undefined)
+  t.ok(memory.get(keysFor('"7"').text))
+})
+
+t.test('any version of a block, in any form, means the block in all four, wherever in it the version is', async t => {
+  const families = ['4.2 json blocks', '4.2 json blocks with_transactions', '4.2 bcs blocks', '4.2 bcs blocks with_transactions']
+  for (const [version, query, accept] of [[10n, '', undefined], [15n, '?with_transactions=true', undefined], [19n, '?with_transactions=false', bcs], [12n, '?with_transactions=true', bcs]] as const) {
+    const { memory, forgetting, keep } = tier()
+    for (const blocks of families) {
+      keep(`${blocks} 1`, { blocks, first: 10n, last: 19n })
+      keep(`${blocks} 2`, { blocks, first: 20n, last: 29n })
+    }
+    keep('4.1 json blocks 1', { blocks: '4.1 json blocks', first: 10n, last: 19n })
+    const what = everythingOf(readAt(`/v1/blocks/by_version/${version}${query}`, { accept }), chain)
+    t.same([...what.blocks].map(({ blocks }) => blocks).sort(), [...families].sort())
+    t.same(new Set(what.blocks.map(block => block.version)), new Set([version]))
+    forgetting.forget(what)
+    for (const blocks of families) t.same([memory.getBlock(blocks, 10n), memory.getBlock(blocks, 20n)?.key], [undefined, `${blocks} 2`])
+    t.ok(memory.getBlock('4.1 json blocks', 10n), 'one of another generation is another block')
+  }
+})
+
+t.test('every purge can be told from the time before it, and what was kept in spite of one is taken back', async t => {
+  const { memory, forgetting, keep } = tier()
+  const before = forgetting.times
+  forgetting.forget({ keys: ['no such'], blocks: [{ blocks: 'none', version: 1n }] })
+  t.not(forgetting.times, before)
+  const between = forgetting.times
+  for (const key of ['a', 'b']) keep(key)
+  forgetting.takeBack(undefined)
+  forgetting.takeBack(keep('c'))
+  t.same(['a', 'b', 'c'].map(key => memory.get(key) !== undefined), [true, true, false])
+  forgetting.forgetAll()
+  t.not(forgetting.times, between)
+  t.equal(memory.entries, 0)
+})

@@ -1,0 +1,147 @@
+import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { Breaker, type BreakerState } from '../../src/redis/breaker.js'
+
+interface Trial {
+  readonly breaker: Breaker
+  readonly changes: BreakerState[]
+  /** When it probed, in milliseconds since it was made. */
+  readonly probes: number[]
+  /** Whether what is probed is well. */
+  isWell: boolean
+  pass (ms: number): Promise<void>
+}
+
+/** A breaker whose time is the test's. */
+function breakerOf (t: Test): Trial {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const changes: BreakerState[] = []
+  const probes: number[] = []
+  let now = 0
+  const breaker = new Breaker(async () => {
+    probes.push(now)
+    await turn()
+    if (!trial.isWell) throw new Error('sick')
+  }, state => { changes.push(state) })
+  const trial: Trial = {
+    breaker,
+    changes,
+    probes,
+    isWell: true,
+    pass: async ms => {
+      for (const end = now + ms; now < end;) {
+        now += 50
+        mock.timers.tick(50)
+        await turn()
+        await turn()
+        await turn()
+      }
+    }
+  }
+  t.teardown(() => {
+    breaker.stop()
+    mock.timers.reset()
+  })
+  return trial
+}
+
+t.test('who was never reached is not asked, until a probe is answered', async t => {
+  const { breaker, changes } = breakerOf(t)
+  t.notOk(breaker.isClosed)
+  await breaker.probeNow()
+  t.ok(breaker.isClosed)
+  t.same(changes, ['closed'])
+})
+
+t.test('five failures one after another open it, and not five among answers', async t => {
+  const { breaker, changes } = breakerOf(t)
+  await breaker.probeNow()
+  for (let at = 0; at < 20; at++) {
+    if (at % 5 === 0) breaker.succeeded()
+    else breaker.failed()
+  }
+  t.ok(breaker.isClosed, 'four at a time')
+  breaker.failed()
+  t.notOk(breaker.isClosed)
+  t.same(changes, ['closed', 'open'])
+})
+
+t.test('it probes within a second, then after one, then every two, and whoever fails meanwhile does not put that off', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass, changes } = trial
+  await breaker.probeNow()
+  probes.length = 0
+  trial.isWell = false
+  breaker.open()
+  for (let at = 0; at < 40; at++) {
+    // What was under way when it opened may fail later, and a client that reconnects breaks off again and again.
+    breaker.failed()
+    breaker.open()
+    await pass(200)
+  }
+  t.same(probes, [500, 1500, 3500, 5500, 7500])
+  t.equal(breaker.failedProbes, 5)
+  trial.isWell = true
+  await pass(2000)
+  t.ok(breaker.isClosed)
+  t.same(changes, ['closed', 'open', 'closed'])
+  await pass(10_000)
+  t.equal(probes.length, 6, 'who is well is not probed')
+})
+
+t.test('after it was well it probes within a second again', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass } = trial
+  trial.isWell = false
+  breaker.open()
+  await pass(6000)
+  trial.isWell = true
+  await pass(2000)
+  t.ok(breaker.isClosed)
+  trial.isWell = false
+  breaker.open()
+  probes.length = 0
+  await pass(500)
+  t.equal(probes.length, 1)
+})
+
+t.test('failures from before it opened do not open it again when it has closed', async t => {
+  const { breaker } = breakerOf(t)
+  await breaker.probeNow()
+  for (let at = 0; at < 9; at++) breaker.failed()
+  await breaker.probeNow()
+  for (let at = 0; at < 4; at++) breaker.failed()
+  t.ok(breaker.isClosed)
+})
+
+t.test('probes at the same time are one, and one that comes in between brings it back at once', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass } = trial
+  trial.isWell = false
+  breaker.open()
+  await pass(2000)
+  t.equal(probes.length, 2)
+  trial.isWell = true
+  await Promise.all([breaker.probeNow(), breaker.probeNow()])
+  t.equal(probes.length, 3)
+  t.ok(breaker.isClosed)
+  await pass(10_000)
+  t.equal(probes.length, 3)
+})
+
+t.test('one that was stopped neither probes nor closes any more', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass, changes } = trial
+  trial.isWell = false
+  breaker.open()
+  const underWay = breaker.probeNow()
+  trial.isWell = true
+  breaker.stop()
+  await underWay
+  await pass(10_000)
+  breaker.open()
+  await pass(10_000)
+  t.equal(probes.length, 1)
+  t.same(changes, [])
+})

@@ -1,0 +1,81 @@
+import t, { type Test } from 'tap'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import { errorsOf, isDegraded, isTrue, isUp, marginMs, readiness, sharersAt, sharesNow, slowestOf, writes } from '../support/redis-faults.js'
+import { type SlowRedis, slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+
+const timeoutMs = 100
+
+interface Fault {
+  readonly name: string
+  /** Whether nothing at all comes back, so that a read waits as long as it may. */
+  readonly isSilent: boolean
+  /** Whether there is no network to spoil between varve and the server. */
+  readonly isDirect?: boolean
+  /** What an operator is told of it. */
+  readonly says: RegExp
+  readonly begin: (redis: RedisProcess, net: SlowRedis) => void | Promise<void>
+  readonly end: (redis: RedisProcess, net: SlowRedis) => void | Promise<void>
+}
+
+const faults: Fault[] = [
+  { name: 'is killed and comes back empty', isDirect: true, isSilent: false, says: /^Redis does not answer: .*ECONNREFUSED/, begin: async redis => { await redis.kill() }, end: async redis => { await redis.start() } },
+  { name: 'is gone from behind what takes its connections', isSilent: false, says: /^Redis does not answer: the connection broke off/, begin: async redis => { await redis.kill() }, end: async redis => { await redis.start() } },
+  { name: 'is frozen and goes on', isSilent: true, says: /^Redis does not answer: no answer in time/, begin: redis => { redis.freeze() }, end: redis => { redis.thaw() } },
+  { name: 'answers slower than a read may wait', isSilent: true, says: /^Redis does not answer: no answer in time/, begin: (_, net) => { net.delayMs = 3 * timeoutMs }, end: (_, net) => { net.delayMs = 0 } },
+  { name: 'answers with something that is not its protocol', isSilent: false, says: /^Redis does not answer: Unknown RESP type/, begin: (_, net) => { net.answer = () => 'HTTP/1.1 400 Bad Request\r\n\r\n' }, end: (_, net) => { net.answer = undefined } },
+  { name: 'cuts its connections and takes no new ones', isSilent: false, says: /^Redis does not answer: ./, begin: (_, net) => { net.isRefusing = true; net.cut() }, end: (_, net) => { net.isRefusing = false } },
+  { name: 'gets another password', isSilent: false, says: /^Redis does not answer: NOAUTH/, begin: async ({ client }, net) => { await client.config('SET', 'requirepass', 'other'); net.cut() }, end: async ({ client }) => { await client.config('SET', 'requirepass', '') } }
+]
+
+for (const fault of faults) t.test(`a Redis that ${fault.name} costs a read its time at most, then nothing, and is used again afterwards`, async t => { await suffer(t, fault) })
+
+async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }: Fault): Promise<void> {
+  const redis = await startRedis(t)
+  const net = await slowRedis(t, redis)
+  const sharers = await sharersAt(t, { url: isDirect ? redis.url : net.url, timeoutMs })
+  const { one, other, node, fresh } = sharers
+  const targets = (count: number): string[] => Array.from({ length: count }, fresh)
+  await sharesNow(t, sharers, 'it is shared before')
+  t.ok(await isUp(other))
+  t.same((await readiness(other)).degraded, [])
+  const before = await errorsOf(other)
+
+  await begin(redis, net)
+  const costly = await slowestOf(t, other, targets(12))
+  t.ok(costly < timeoutMs + marginMs, `the slowest read took ${Math.round(costly)} ms`)
+  await until(async () => !await isUp(other), 'varve_redis_up is 0')
+  if (isSilent) t.ok(costly > timeoutMs * 0.9, 'a read did wait for it')
+  // It has been tried again more than once, and was still sick.
+  const tried = ({ connect = 0, probe = 0 }: Record<string, number>): number => connect + probe
+  await until(async () => tried(await errorsOf(other)) >= tried(before) + 2, 'the errors of trying again are counted')
+  t.notOk(await isUp(other), 'varve_redis_up is still 0')
+  await isDegraded(t, other, says)
+  const errors = await errorsOf(other)
+  if (isSilent) t.ok((errors.get ?? 0) >= (before.get ?? 0) + 1, 'so are those of reading')
+  t.same(Object.keys(errors).sort(), ['connect', 'control', 'delete', 'find', 'get', 'index', 'probe', 'publish', 'set'], 'under the closed list')
+
+  const missed = targets(20)
+  const began = performance.now()
+  await slowestOf(t, other, missed)
+  const eachMs = (performance.now() - began) / missed.length
+  t.ok(eachMs < timeoutMs / 3, `a read took ${eachMs.toFixed(1)} ms while it was known to be sick`)
+  t.same((await errorsOf(other)).get, errors.get, 'no read has asked it')
+
+  await end(redis, net)
+  const endedMs = performance.now()
+  await until(async () => await isUp(one) && await isUp(other), 'both use it again')
+  const backMs = performance.now() - endedMs
+  t.ok(backMs < 3500, `it was used again after ${Math.round(backMs)} ms`)
+  await until(async () => (await readiness(other)).degraded.length === 0, 'nothing is degraded any more')
+  await sharesNow(t, sharers, 'it is shared again')
+  await until(async () => await writes(other) >= missed.length, 'what was read meanwhile is written')
+  const asked = node.asked.length
+  for (const target of missed) {
+    const got = await one.get(target)
+    isTrue(t, got, target)
+    t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', 'what was read meanwhile is shared')
+  }
+  t.equal(node.asked.length, asked, 'and the node is not asked for it')
+}

@@ -1,0 +1,140 @@
+import t from 'tap'
+import { freePort } from '../support/free-port.js'
+import { errorsOf, isDegraded, isTrue, isUp, marginMs, readiness, sharersAt, sharesNow, slowestOf, writes } from '../support/redis-faults.js'
+import { replicate, startRedis } from '../support/redis-server.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+
+const timeoutMs = 100
+
+t.test('with a Redis that is dead at the start varve starts, is ready, answers, and uses it once it is there', async t => {
+  const port = await freePort()
+  const began = performance.now()
+  const sharers = await sharersAt(t, { url: `redis://127.0.0.1:${port}`, timeoutMs })
+  t.ok(performance.now() - began < 2000, 'it starts at once')
+  const { one, fresh } = sharers
+  t.notOk(await isUp(one))
+  await isDegraded(t, one, /^Redis does not answer: connect ECONNREFUSED/)
+  t.ok(await slowestOf(t, one, [fresh(), fresh(), fresh()]) < marginMs)
+  t.ok((await errorsOf(one)).connect, 'it is counted')
+  await startRedis(t, { port })
+  await until(async () => await isUp(one) && await isUp(sharers.other), 'it is up', 3500)
+  await sharesNow(t, sharers, 'it is shared')
+  t.same((await readiness(one)).degraded, [])
+})
+
+t.test('with a Redis that takes connections at the start and says nothing varve starts all the same', async t => {
+  const redis = await startRedis(t)
+  redis.freeze()
+  const began = performance.now()
+  const sharers = await sharersAt(t, { url: redis.url, timeoutMs })
+  t.ok(performance.now() - began < 2 * 10 * timeoutMs + 2000, 'it does not wait for ever')
+  const { one, other, fresh } = sharers
+  t.notOk(await isUp(one))
+  await isDegraded(t, one, /^Redis does not answer: not reached yet/)
+  t.ok(await slowestOf(t, one, [fresh(), fresh(), fresh()]) < marginMs)
+  redis.thaw()
+  await until(async () => await isUp(one) && await isUp(other), 'it is up', 3500)
+  await sharesNow(t, sharers, 'it is shared')
+})
+
+t.test('with a wrong password varve says so, answers, and uses Redis once the password is right', async t => {
+  const redis = await startRedis(t, { password: 'right' })
+  const sharers = await sharersAt(t, { url: `redis://${redis.host}`, password: 'wrong', timeoutMs })
+  const { one, fresh } = sharers
+  t.notOk(await isUp(one))
+  await isDegraded(t, one, /^Redis does not answer: WRONGPASS/)
+  t.ok(await slowestOf(t, one, [fresh(), fresh(), fresh()]) < marginMs)
+  t.equal(await writes(one), 0)
+  await redis.client.config('SET', 'requirepass', 'wrong')
+  await until(async () => await isUp(one) && await isUp(sharers.other), 'it is up', 3500)
+  await sharesNow(t, sharers, 'it is shared')
+})
+
+t.test('a Redis that is full and evicts nothing is up, answers what it has and says what it refuses; what waits is written when there is room', async t => {
+  const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
+  const sharers = await sharersAt(t, { url: redis.url, timeoutMs })
+  const { one, other, node, fresh } = sharers
+  await until(async () => (await readiness(one)).degraded.length > 0, 'it says what the policy leads to')
+  await isDegraded(t, one, /noeviction.*allkeys-lru/)
+  const had = fresh()
+  await one.get(had)
+  await until(async () => await writes(one) === 1, 'it is written')
+  await redis.client.config('SET', 'maxmemory', '1')
+  const refused = [fresh(), fresh(), fresh()]
+  t.ok(await slowestOf(t, one, refused) < marginMs)
+  await until(async () => ((await errorsOf(one)).set ?? 0) > 0, 'the refusal is counted')
+  await isDegraded(t, one, /^Redis refuses writes: OOM/)
+  t.ok(await isUp(one), 'it answers, so it is up')
+  t.equal((await other.get(had)).headers['cache-status'], 'varve; hit; detail=redis', 'what it has is shared')
+  await redis.client.config('SET', 'maxmemory', '64mb')
+  await until(async () => await writes(one) >= 1 + refused.length, 'what has waited is written')
+  const asked = node.asked.length
+  for (const target of refused) isTrue(t, await other.get(target), target)
+  t.equal(node.asked.length, asked)
+  t.notOk((await readiness(one)).degraded.some(text => text.includes('Redis refuses')), 'it does not say so any more')
+})
+
+t.test('a read-only replica is up, answers what it has and says what it refuses', async t => {
+  const master = await startRedis(t)
+  const redis = await startRedis(t)
+  const sharers = await sharersAt(t, { url: redis.url, timeoutMs })
+  const { one, other, fresh } = sharers
+  const writer = await sharersAt(t, { url: master.url, timeoutMs })
+  const had = writer.fresh()
+  await writer.one.get(had)
+  await until(async () => await writes(writer.one) === 1, 'it is written at the master')
+  await replicate(redis, master)
+  await until(async () => await isUp(one) && await isUp(other), 'it is up', 3500)
+  const got = await other.get(had)
+  t.equal(got.headers['cache-status'], 'varve; hit; detail=redis')
+  const refused = [fresh(), fresh()]
+  t.ok(await slowestOf(t, one, refused) < marginMs)
+  await until(async () => ((await errorsOf(one)).set ?? 0) > 0, 'the refusal is counted')
+  // It looks now and then whether another server is behind the name by now, and stays where it is not.
+  await until(async () => await isUp(one) && (await readiness(one)).degraded.some(text => text.startsWith('Redis refuses writes: READONLY')), 'it says so, and is up')
+  await replicate(redis, undefined)
+  await until(async () => (await readiness(one)).degraded.length === 0, 'it takes writes again')
+  await sharesNow(t, sharers, 'it is shared')
+})
+
+t.test('a Redis without maxmemory is used, and said to grow', async t => {
+  const redis = await startRedis(t, { maxmemory: '0' })
+  const sharers = await sharersAt(t, { url: redis.url, timeoutMs })
+  await until(async () => (await readiness(sharers.one)).degraded.length > 0, 'it says so')
+  await isDegraded(t, sharers.one, /no maxmemory/)
+  await sharesNow(t, sharers, 'it is shared')
+})
+
+t.test('a connection that leads nowhere is given up for another while Redis is probed', async t => {
+  const redis = await startRedis(t)
+  const net = await slowRedis(t, redis)
+  const { one, fresh } = await sharersAt(t, { url: net.url, timeoutMs })
+  const before = net.connected
+  net.hold()
+  await slowestOf(t, one, Array.from({ length: 6 }, fresh))
+  t.notOk(await isUp(one))
+  await until(() => net.connected > before, 'another connection is tried', 6000)
+  net.release()
+  await until(async () => await isUp(one), 'it is up', 3500)
+})
+
+t.test('a connection for news that breaks off while it is renewed is renewed again, and nothing else comes of it', async t => {
+  const redis = await startRedis(t)
+  const net = await slowRedis(t, redis)
+  const sharers = await sharersAt(t, { url: net.url, timeoutMs })
+  const cut = new Promise<void>(resolve => {
+    net.answer = asked => {
+      if (!asked.includes('subscribe')) return undefined
+      net.answer = undefined
+      net.cut()
+      resolve()
+      return ''
+    }
+  })
+  net.cut()
+  await cut
+  await until(async () => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2, 'both listen again')
+  await until(async () => await isUp(sharers.one) && await isUp(sharers.other), 'it is up')
+  await sharesNow(t, sharers, 'it is shared')
+})

@@ -1,0 +1,166 @@
+import t, { type Test } from 'tap'
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { ask } from '../support/client.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const status = 'cache-status'
+const control = 'varve:1:control 4'
+const at = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
+const purgeAll = { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' }
+
+async function nodeOf (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(async () => { await sandbox.close() })
+  return sandbox
+}
+
+async function replica (t: Test, redisUrl: string, node: Sandbox, pollMs = 600_000): Promise<TestVarve> {
+  return await varveAt(t, node.url, { cache: { redis: { url: redisUrl } }, admin: { listen: '127.0.0.1:0', token: 'x' }, head: { pollMs } })
+}
+
+const keyedBy = (varve: TestVarve): unknown[] => varve.log.filter(({ msg }) => msg === 'keys are of this generation').map(({ generation }) => generation)
+const published = async (redis: RedisProcess): Promise<string[]> => (await redis.client.hkeys(control)).filter(field => field.startsWith('g')).sort()
+const heightsIn = (text: string | null): number[] => [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
+
+/** Whether a block is the one that this very node has, whoever answers. */
+async function isOf (t: Test, node: Sandbox, varve: TestVarve, version: number): Promise<void> {
+  t.match(await varve.get(at(version)), { status: 200, body: (await ask(node.url, at(version))).body }, `the block of ${version}`)
+}
+
+t.test('a chain is known by final blocks at both ends of the window and between, read by height, renewed with the head, and never put in the cache', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t)
+  const varve = await replica(t, redis.url, node, 50)
+  const marks = async (): Promise<string> => await redis.client.hget(control, 'g1') ?? ''
+  await until(async () => heightsIn(await marks()).length === 3, 'the marks are published')
+  t.same(heightsIn(await marks()), [100, 549, 998])
+  for (const height of [100, 549, 998]) t.ok((await marks()).includes(`"height":"${height}n","hash":"${node.ledger.block(height).hash}"`))
+  node.ledger.grow(50)
+  await until(async () => heightsIn(await marks()).at(-1) === 1048, 'the head has moved on')
+  t.same(heightsIn(await marks()), [100, 549, 998, 1048])
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
+  t.same((await redis.client.keys('*')).filter(key => !/^varve:1:(?:control|upstream) /.test(key)), [])
+})
+
+t.test('what an upstream had is remembered under a digest: neither its URL nor a secret stands in Redis', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t, { pathPrefix: '/key-s3cret' })
+  const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } }, upstream: { headers: { 'x-api-key': 'hush-hush' } } })
+  await varve.get(at(2000))
+  const upstreams = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
+  await until(async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1, 'all is written')
+  const everything = await Promise.all((await redis.client.keys('*')).map(async key => {
+    const type = await redis.client.type(key)
+    const value = type === 'hash' ? await redis.client.hgetall(key) : type === 'zset' ? await redis.client.zrange(key, 0, -1) : (await redis.client.getBuffer(key))?.toString('latin1')
+    return `${key} ${JSON.stringify(value)}`
+  }))
+  t.notMatch(everything.join('\n'), /s3cret|hush|127\.0\.0\.1/)
+  t.match(await redis.client.get((await upstreams())[0] ?? ''), /\{"chainId":4,"generation":1[,}]/)
+})
+
+t.test('of the generations of one chain the highest wins: each that an operator begins is followed by all, and old ones are forgotten', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t)
+  const [a, b] = [await replica(t, redis.url, node), await replica(t, redis.url, node)]
+  for (const [nth, varve] of [a, b, a, b, a, b].entries()) {
+    t.match(JSON.parse((await ask(varve.adminUrl, '/purge', purgeAll)).body), { generation: nth + 2 })
+    await until(() => [a, b].every(one => keyedBy(one).at(-1) === nth + 2), `both are at ${nth + 2}`)
+  }
+  t.same(await published(redis), ['g4', 'g5', 'g6', 'g7'])
+  t.same([await a.metric('varve_chain_resets_total'), await b.metric('varve_chain_resets_total')], [0, 0], 'the chain is the same')
+  const late = await replica(t, redis.url, node)
+  t.same(keyedBy(late), [7])
+  await isOf(t, node, late, 2000)
+})
+
+t.test('who starts while Redis is dead serves its node, and takes up the higher generation of its chain when Redis comes back', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const node = await nodeOf(t)
+  const a = await replica(t, redis.url, node)
+  for (let nth = 0; nth < 2; nth++) await ask(a.adminUrl, '/purge', purgeAll)
+  await a.get(at(2000))
+  await until(async () => (await redis.client.keys('varve:1:4.3 json blocks 446')).length === 1, 'it is shared')
+  slow.isRefusing = true
+  const b = await replica(t, slow.url, node)
+  await isOf(t, node, b, 1000)
+  t.same(keyedBy(b), [])
+  slow.isRefusing = false
+  await until(() => keyedBy(b).length > 0, 'Redis is back')
+  t.same(keyedBy(b), [3])
+  t.match(await b.get(at(2000)), { status: 200, headers: { [status]: 'varve; hit; detail=redis' } })
+  t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the number that it had by itself')
+})
+
+t.test('what was kept while Redis was away, under a number that turns out to be another chain\'s, is never written there', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const [one, other] = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const a = await replica(t, redis.url, one)
+  slow.isRefusing = true
+  const b = await replica(t, slow.url, other)
+  await isOf(t, other, b, 2000)
+  slow.isRefusing = false
+  await until(() => keyedBy(b).length > 0, 'Redis is back')
+  t.same(keyedBy(b), [2])
+  await isOf(t, other, b, 1000)
+  await until(async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0, 'it shares what it reads now')
+  t.same(await redis.client.keys('varve:1:4.1 *'), [])
+  await isOf(t, one, a, 2000)
+})
+
+t.test('two chains of one name whose replicas both began without Redis do not take the same number when it comes back', async t => {
+  const redis = await startRedis(t)
+  const ways = [await slowRedis(t, redis), await slowRedis(t, redis)]
+  for (const way of ways) way.isRefusing = true
+  const nodes = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way.url, nodes[nth] as Sandbox)))
+  for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(at(version))
+  for (const way of ways) way.isRefusing = false
+  await until(async () => (await published(redis)).join() === 'g1,g2', 'each has a number of its own')
+  for (const [nth, varve] of varves.entries()) for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
+  t.same(varves.map(varve => keyedBy(varve).length).sort(), [0, 1], 'one keeps the number that it had')
+})
+
+t.test('a number that is too old for anyone to tell of is not taken again: what another chain left under it is not served', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const [one, other] = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const a = await replica(t, redis.url, one)
+  await a.get(at(2000))
+  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
+  for (let nth = 0; nth < 5; nth++) await ask(a.adminUrl, '/purge', purgeAll)
+  await until(async () => !(await published(redis)).includes('g1'), 'the first generation is forgotten')
+  slow.isRefusing = true
+  const b = await replica(t, slow.url, other)
+  await isOf(t, other, b, 1000)
+  slow.isRefusing = false
+  await until(() => keyedBy(b).length > 0, 'Redis is back')
+  t.same(keyedBy(b), [7])
+  await isOf(t, other, b, 2000)
+  await isOf(t, one, a, 2000)
+})
+
+t.test('nodes that do not serve blocks by height are known by their positions: replicas share, and a reset that these show is noticed', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t)
+  node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
+  const [a, b] = [await replica(t, redis.url, node), await replica(t, redis.url, node)]
+  await a.get(at(2000))
+  await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'it is shared')
+  t.match(await b.get(at(2000)), { headers: { [status]: 'varve; hit; detail=redis' } })
+  t.same(await published(redis), ['g1'])
+  const c = await replica(t, redis.url, node)
+  t.match(await c.get(at(2000)), { headers: { [status]: 'varve; hit; detail=redis' } })
+  node.faults.add({ kind: 'otherChain' })
+  await a.get(at(1000))
+  await until(() => [a, b, c].every(varve => keyedBy(varve).length > 0), 'all have gone over')
+  for (const varve of [a, b, c]) {
+    t.same(keyedBy(varve), [2])
+    await isOf(t, node, varve, 2000)
+  }
+})

@@ -1,0 +1,288 @@
+import t, { type Test } from 'tap'
+import { ask, type Ask, type Got, item } from '../support/client.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { ok, stamps, type StubNode, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+
+const status = 'cache-status'
+const inMemory = 'varve; hit; detail=memory'
+const inRedis = 'varve; hit; detail=redis'
+const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const table = '/v1/tables/0xab/item?ledger_version=500'
+const token = 't0ken'
+
+/** How a replica is reached and reaches Redis. */
+const at = (url: string, timeoutMs = 500): object => ({ cache: { redis: { url, timeoutMs } }, admin: { listen: '127.0.0.1:0', token } })
+
+async function purge (varve: TestVarve, what: object): Promise<Got> {
+  return await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(what) })
+}
+
+/** A node whose word on everything is another each time, so that what was forgotten is told from what is new. */
+async function fickleNode (t: Test): Promise<StubNode> {
+  let nth = 0
+  return await stubNode(t, (request, response) => {
+    request.resume()
+    if (request.url?.includes('by_height') === true) response.writeHead(404, stamps()).end()
+    else ok(response, `[${++nth}]`)
+  })
+}
+
+const written = async (varve: TestVarve, entries: number): Promise<void> => {
+  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries, `${entries} written to Redis`)
+}
+
+/** Waits until a replica has forgotten, and tells what it said then and after how long. */
+async function forgotten (varve: TestVarve, target: string, how: Ask, old: string): Promise<{ got: Got, afterMs: number }> {
+  const started = performance.now()
+  for (;;) {
+    const got = await varve.get(target, how)
+    if (got.body !== old || performance.now() - started > 5000) return { got, afterMs: performance.now() - started }
+  }
+}
+
+async function listeners (redis: RedisProcess): Promise<number> {
+  return Number((await redis.client.pubsub('NUMSUB', 'varve:1:news') as unknown[])[1])
+}
+
+t.test('a purge on one replica is a purge on all, in Redis and in their memories: at once by message, within a second where messages do not come', async t => {
+  const redis = await startRedis(t)
+  await redis.client.call('ACL', 'SETUSER', 'deaf', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
+  const node = await fickleNode(t)
+  const [a, b, deaf] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(`redis://deaf:pw@${redis.host}`))]
+  await until(async () => await listeners(redis) === 2, 'those who can hear do')
+  const reads: [string, Ask, object][] = [
+    [modules, {}, { method: 'GET', url: `${a.url}/v1/accounts/0x0001/modules?ledger_version=%2B0500` }],
+    [table, item('u64', '"7"'), { method: 'POST', url: table, body: { value_type: 'u64', key_type: 'u64', key: '007' } }],
+    [table, item('u64', '"8"'), { method: 'POST', url: '/v1/tables/ab/item?ledger_version=500', body: '{"key_type": "u64", "value_type": "u64", "key": "8"}' }]
+  ]
+  for (const [at, [target, how, what]] of reads.entries()) {
+    const { body: old } = await a.get(target, how)
+    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'it is shared')
+    for (const varve of [b, deaf]) for (const said of [inRedis, inMemory]) t.match(await varve.get(target, how), { body: old, headers: { [status]: said } })
+    t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
+    const [atB, atDeaf] = await Promise.all([forgotten(b, target, how, old), forgotten(deaf, target, how, old)])
+    t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
+    t.ok(atDeaf.afterMs < 1000, `by looking, after ${atDeaf.afterMs} ms`)
+    t.not((await a.get(target, how)).body, old)
+    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'what is read now is shared')
+  }
+})
+
+t.test('where the connections that messages come by break off just then, the others forget within a second all the same', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
+  const { body: old } = await a.get(modules)
+  await written(a, 1)
+  for (const said of [inRedis, inMemory]) t.match(await b.get(modules), { body: old, headers: { [status]: said } })
+  await until(async () => await listeners(redis) === 2, 'both listen')
+  await redis.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+  const purged = purge(a, { url: modules })
+  t.equal(await listeners(redis), 0)
+  t.match(await purged, { status: 200 })
+  const { afterMs } = await forgotten(b, modules, {}, old)
+  t.ok(afterMs < 1000, `${afterMs} ms`)
+  await until(async () => await listeners(redis) === 2, 'and they listen again')
+})
+
+t.test('purging one version of a block purges the block in all its forms on every replica, and its neighbours stay', async t => {
+  const redis = await startRedis(t)
+  const { sandbox, varve: a } = await varveAtSandbox(t, {}, at(redis.url))
+  const b = await varveAt(t, sandbox.url, at(redis.url))
+  const bcs = { headers: { accept: 'application/x-bcs' } }
+  const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452 + 49)
+  t.ok(last > first)
+  const forms: [string, Ask][] = [['', {}], ['?with_transactions=true', {}], ['', bcs], ['?with_transactions=true', bcs]]
+  const path = (version: bigint, query: string): string => `/v1/blocks/by_version/${version}${query}`
+  for (const form of ['', '?with_transactions=true']) {
+    for (const [query, how] of forms) await a.get(path(first, query), how)
+    for (const neighbour of [first - 1n, last + 1n]) await a.get(path(neighbour, ''))
+    await written(a, form === '' ? 6 : 10)
+    for (const [query, how] of forms) for (const said of [inRedis, inMemory]) t.equal((await b.get(path(last, query), how)).headers[status], said)
+    await b.get(path(last + 1n, ''))
+    sandbox.asked.reset()
+    t.match(await purge(a, { method: 'GET', url: path((first + last) / 2n, form) }), { status: 200 })
+    t.notMatch((await redis.client.keys('varve:1:*blocks*')).join('\n'), / 501(?:\n|$)/, 'no form of it is left')
+    await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'it has forgotten all four')
+    t.equal((await b.get(path(last + 1n, ''))).headers[status], inMemory)
+    for (const neighbour of [first - 1n, last + 1n]) t.equal((await a.get(path(neighbour, ''))).headers[status], inMemory)
+    t.equal(sandbox.asked.of('block_by_version'), 0)
+    for (const [query, how] of forms) t.equal((await b.get(path(last, query), how)).headers[status], stored)
+    t.equal(sandbox.asked.of('block_by_version'), 4)
+    await written(b, form === '' ? 4 : 8)
+    for (const [query, how] of forms) t.equal((await a.get(path(first, query), how)).headers[status], inRedis)
+    await purge(a, { url: path(first, '') })
+    await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'once more')
+  }
+})
+
+t.test('purging everything starts a new generation on every replica; what the old one kept is out of reach in memory and in Redis', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
+  for (const generation of [2, 3]) {
+    const target = `/v1/accounts/0x${generation}/modules?ledger_version=500`
+    const isIn = async (which: number): Promise<boolean> => (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
+    const { body: old } = await a.get(target)
+    await until(async () => await isIn(generation - 1), 'it is in Redis')
+    for (const said of [inRedis, inMemory]) t.match(await b.get(target), { body: old, headers: { [status]: said } })
+    t.match(await purge(a, { all: true }), { status: 200, body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+    const { got, afterMs } = await forgotten(b, target, {}, old)
+    t.ok(afterMs < 1000, `${afterMs} ms`)
+    t.equal(got.headers[status], stored)
+    t.not((await a.get(target)).body, old)
+    t.ok(await isIn(generation - 1), 'it stands there until it expires')
+    await until(async () => await isIn(generation), 'what is read now is in Redis')
+    for (const varve of [a, b]) t.match(varve.log.filter(({ msg }) => msg === 'keys are of this generation').at(-1), { generation })
+  }
+  t.equal(await a.metric('varve_chain_resets_total'), 0, 'it is no reset')
+})
+
+t.test('with Redis away a purge holds here at once, is told as taken but not everywhere, and nothing purged comes back when Redis does', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const network = await slowRedis(t, redis)
+  const [a, b] = [await varveAt(t, node.url, at(network.url)), await varveAt(t, node.url, at(redis.url))]
+  const other = '/v1/accounts/0x2/modules?ledger_version=500'
+  const old = [(await a.get(modules)).body, (await a.get(other)).body]
+  await written(a, 2)
+  for (const target of [modules, other]) t.equal((await b.get(target)).headers[status], inRedis)
+  network.isRefusing = true
+  network.cut()
+  await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is away')
+  for (const url of [modules, other]) t.match(await purge(a, { url }), { status: 202, body: '{"purged":true,"everywhere":false}' })
+  const fresh = await a.get(modules)
+  t.equal(fresh.headers[status], stored)
+  t.notOk(old.includes(fresh.body))
+  t.match(await b.get(modules), { body: old[0] }, 'whom it could not tell knows nothing yet')
+  network.isRefusing = false
+  const seen = new Set<string>()
+  await until(async () => {
+    seen.add((await a.get(modules)).body)
+    return await a.metric('varve_redis_up') === 1
+  }, 'Redis is back')
+  const atB = await forgotten(b, modules, {}, old[0] ?? '')
+  t.ok(atB.afterMs < 1500, `the others hear of it then, after ${atB.afterMs} ms`)
+  for (const target of [modules, other]) for (const varve of [a, b]) seen.add((await varve.get(target)).body)
+  t.notOk(old.some(body => seen.has(body)), 'and nobody says again what was purged')
+})
+
+t.test('while Redis takes no purge it is not read, /readyz says so, and what was purged is told when it takes it', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
+  const degraded = async (): Promise<string[]> => (JSON.parse((await ask(a.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
+  const other = '/v1/accounts/0x2/modules?ledger_version=500'
+  const { body: old } = await a.get(modules)
+  await b.get(other)
+  for (const varve of [a, b]) await written(varve, 1)
+  await b.get(modules)
+  t.same(await degraded(), [])
+  await redis.client.config('SET', 'min-replicas-to-write', '1')
+  t.match(await purge(a, { url: modules }), { status: 202 })
+  t.match(await degraded(), ['Redis is not read: it could not be told of all purges yet'])
+  for (const target of [modules, other]) t.equal((await a.get(target)).headers[status], stored)
+  t.match(await ask(a.adminUrl, '/readyz'), { status: 200 })
+  await redis.client.config('SET', 'min-replicas-to-write', '0')
+  t.ok((await forgotten(b, modules, {}, old)).afterMs < 2000)
+  await until(async () => (await degraded()).length === 0, 'all is well again')
+})
+
+t.test('a purge of who began without Redis counts for the generation that the others have', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const network = await slowRedis(t, redis)
+  const b = await varveAt(t, node.url, at(redis.url))
+  for (const generation of [2, 3]) t.match(await purge(b, { all: true }), { body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+  const { body: old } = await b.get(modules)
+  await written(b, 1)
+  network.isRefusing = true
+  const a = await varveAt(t, node.url, at(network.url))
+  t.match(await purge(a, { url: modules }), { status: 202 })
+  network.isRefusing = false
+  const { got } = await forgotten(b, modules, {}, old)
+  t.not(got.body, old)
+  t.match(await a.get(modules), { body: got.body, headers: { [status]: inRedis } })
+  // One that reaches Redis but cannot see yet what the others have agreed on.
+  await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-hgetall')
+  const c = await varveAt(t, node.url, at(`redis://blind:pw@${redis.host}`))
+  t.equal(await c.metric('varve_redis_up'), 1)
+  t.match(await purge(c, { url: modules }), { status: 202 })
+  await redis.client.call('ACL', 'SETUSER', 'blind', '+hgetall')
+  t.not((await forgotten(b, modules, {}, got.body)).got.body, got.body)
+})
+
+t.test('who began while Redis was away and has what was purged meanwhile forgets it when it hears of it', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const network = await slowRedis(t, redis)
+  const a = await varveAt(t, node.url, at(redis.url))
+  network.isRefusing = true
+  const late = await varveAt(t, node.url, at(network.url))
+  const { body: old } = await late.get(modules)
+  t.match(await late.get(modules), { body: old, headers: { [status]: inMemory } })
+  t.match(await purge(a, { url: modules }), { status: 200 })
+  network.isRefusing = false
+  t.not((await forgotten(late, modules, {}, old)).got.body, old)
+  const after = await a.get(modules)
+  t.not(after.body, old, 'nor has it brought it back for others')
+})
+
+t.test('what is being fetched from Redis or from a node while it is purged is not kept', async t => {
+  const redis = await startRedis(t)
+  const node = await fickleNode(t)
+  const network = await slowRedis(t, redis)
+  const [a, b] = [await varveAt(t, node.url, at(network.url, 5000)), await varveAt(t, node.url, at(redis.url))]
+  const { body: old } = await b.get(modules)
+  await written(b, 1)
+  await until(async () => await a.metric('varve_redis_up') === 1, 'a has Redis')
+  network.hold()
+  const asks = network.asks
+  const reading = a.get(modules)
+  await until(() => network.asks > asks, 'it looks into Redis')
+  // Its memory forgets at once; Redis is told behind the look that is under way.
+  const purging = purge(a, { url: modules })
+  await until(() => network.asks > asks + 1, 'it tells Redis')
+  network.release()
+  t.match(await reading, { body: old, headers: { [status]: inRedis } })
+  t.match(await purging, { status: 200 })
+  t.match(await a.get(modules), { headers: { [status]: stored } })
+  t.not((await a.get(modules)).body, old)
+  const held: Array<() => void> = []
+  const slow = await stubNode(t, (request, response, nth) => {
+    if (request.url?.includes('by_height') === true) response.writeHead(404, stamps()).end()
+    else if (nth > 0) held.push(() => { ok(response, `[${nth}, 0]`) })
+  })
+  const c = await varveAt(t, slow.url, { ...at(redis.url), cache: { redis: { url: redis.url, keyPrefix: 'c' } } })
+  const first = c.get(modules)
+  await until(() => held.length === 1, 'the node is asked')
+  t.match(await purge(c, { url: modules }), { status: 200 })
+  held.shift()?.()
+  const { body } = await first
+  for (const target of ['/v1/accounts/0x2/modules?ledger_version=500', modules]) {
+    const next = c.get(target)
+    await until(() => held.length === 1, 'the node is asked again')
+    held.shift()?.()
+    t.not((await next).body, body)
+    // Writes leave in their order, so the first would be there by now.
+    if (target !== modules) await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'what came after it is in Redis')
+    if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'of the first nothing was shared')
+  }
+})
+
+t.test('without a Redis a purge and a new generation are of this process alone', async t => {
+  const node = await fickleNode(t)
+  const varve = await varveAt(t, node.url, { admin: { listen: '127.0.0.1:0', token } })
+  const { body: old } = await varve.get(modules)
+  t.match(await purge(varve, { url: modules }), { status: 200, body: '{"purged":true,"everywhere":true}' })
+  const { body: next } = await varve.get(modules)
+  t.not(next, old)
+  t.match(await varve.get(modules), { body: next, headers: { [status]: inMemory } })
+  t.match(await purge(varve, { all: true }), { status: 200, body: '{"purged":true,"everywhere":true,"generation":2}' })
+  t.not((await varve.get(modules)).body, next)
+})
