@@ -65,6 +65,8 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   const prefix = storePrefix(keyPrefix)
   let agreement: Agreement | undefined
   let generations: Generations | undefined
+  // Whether Redis was away since the others were heard: they may have begun anew meanwhile.
+  let isInDoubt = false
   const look = async (): Promise<void> => { await agreement?.look() }
   const link = new RedisLink(clientFor(place), {
     timeoutMs,
@@ -75,11 +77,14 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
       log.info('Redis answers')
       Promise.all([health.look(), look()]).catch(() => {})
     },
-    onDown: reason => { log.warn({ reason }, 'Redis does not answer: reads go on without it') }
+    onDown: reason => {
+      isInDoubt = true
+      log.warn({ reason }, 'Redis does not answer: reads go on without it')
+    }
   })
   const health = new RedisHealth(link)
   const control = new Control(link, prefix, ttlSeconds)
-  const isAgreed = (): boolean => generations?.isAgreed === true && !purges.hasPending
+  const isAgreed = (): boolean => generations?.isAgreed === true && !isInDoubt && !purges.hasPending
   const store = new SharedStore(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
   const listenTo = (channel: string, onMessage: (text: string) => void): RedisListener => new RedisListener(attempt => listenerFor(place, attempt), channel, onMessage)
   const news = new News(link, prefix, listenTo, message => { agreement?.hear(message) })
@@ -103,7 +108,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
       : [`Redis does not answer: ${link.lastError}`],
     start: async whoDecides => {
       generations = whoDecides
-      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now, onLooked: () => { store.resume() } })
+      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now, onHeard: () => { isInDoubt = false }, onLooked: () => { store.resume() } })
       await link.start()
       news.start()
       health.start()

@@ -20,6 +20,8 @@ export interface AgreementOptions {
   /** The URLs of the nodes, under whose digests it is remembered which chain each had. */
   readonly upstreams: readonly string[]
   readonly now: () => number
+  /** Told when it is known what the others say: before that, after an outage, another chain may bear this one's number. */
+  readonly onHeard: () => void
   /** Told after each look, when it may have become clear what is to be written. */
   readonly onLooked: () => void
 }
@@ -94,6 +96,7 @@ export class Agreement {
     if (!link.isUp || chainId === undefined) return
     const state = await control.read(chainId)
     await generations.hear(state)
+    this.#options.onHeard()
     this.#hearReplicas(state)
     // What is to be read comes before what is to be written, which a full server or a replica of one refuses.
     await purges.look(chainId)

@@ -55,7 +55,7 @@ t.test('what an upstream had is remembered under a digest: neither its URL nor a
   await until(async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1, 'all is written')
   const everything = await Promise.all((await redis.client.keys('*')).map(async key => {
     const type = await redis.client.type(key)
-    const value = type === 'hash' ? await redis.client.hgetall(key) : type === 'zset' ? await redis.client.zrange(key, 0, -1) : (await redis.client.getBuffer(key))?.toString('latin1')
+    const value = type === 'hash' ? await redis.client.hgetall(key) : type === 'zset' ? await redis.client.zrange(key, '0', '-1') : (await redis.client.getBuffer(key))?.toString('latin1')
     return `${key} ${JSON.stringify(value)}`
   }))
   t.notMatch(everything.join('\n'), /s3cret|hush|127\.0\.0\.1/)

@@ -47,7 +47,7 @@ async function rounds (t: Test, count: number, varves: readonly TestVarve[], nod
 async function renderings (t: Test): Promise<{ ofOld: Map<string, string[]>, ofFresh: Map<string, string[]>, ofEither: Map<string, string[]> }> {
   const read = async (release: string): Promise<Map<string, string[]>> => {
     const node = await nodeOf(t, { release })
-    return new Map(await Promise.all(targets.map(async target => [target, [(await ask(node.url, target)).body]] as const)))
+    return new Map(await Promise.all(targets.map(async target => [target, [(await ask(node.url, target)).body]] as [string, string[]])))
   }
   const [ofOld, ofFresh] = [await read(old), await read(fresh)]
   for (const target of targets) t.not(ofOld.get(target)?.[0], ofFresh.get(target)?.[0], 'the releases render otherwise')
