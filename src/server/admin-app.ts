@@ -47,6 +47,6 @@ export function adminApp ({ metrics, tracker, node, drain, purging, degradedShar
 }
 
 async function refuse (reply: FastifyReply, refusal: Refusal): Promise<FastifyReply> {
-  for (let at = 0; at < refusal.lines.length; at += 2) reply.header(refusal.lines[at] ?? '', refusal.lines[at + 1])
+  for (const [at, name] of refusal.lines.entries()) if (at % 2 === 0) reply.header(name, refusal.lines[at + 1])
   return await reply.code(refusal.status).type('application/json').send(refusal.body)
 }

@@ -106,9 +106,11 @@ t.test('a node whose connection was lost may have come back with another chain: 
   }
   t.equal(await timesAt(0), 1)
   nodes.lost()
-  t.same([await timesAt(249), await timesAt(250), await timesAt(251)], [2, 2, 2])
+  t.same([await timesAt(1), await timesAt(2)], [2, 2])
   nodes.lost()
-  t.same([await timesAt(252), await timesAt(498), await timesAt(499), await timesAt(9000)], [2, 2, 3, 3])
+  t.same([await timesAt(3), await timesAt(250), await timesAt(251), await timesAt(252)], [2, 2, 3, 3])
+  nodes.lost()
+  t.same([await timesAt(500), await timesAt(501), await timesAt(9000)], [3, 4, 4])
 })
 
 t.test('an answer without a position is nothing to compare', async t => {

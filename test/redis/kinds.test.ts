@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { certificate } from '../support/certificate.js'
 import { startCluster } from '../support/redis-cluster.js'
-import { isDegraded, isUp, marginMs, type RedisChange, sharersAt, sharesNow, slowestOf, writes } from '../support/redis-faults.js'
+import { isDegraded, isUp, marginMs, type RedisChange, sharersAt, slowestOf, untilShared, writes } from '../support/redis-faults.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
@@ -21,7 +21,8 @@ function caFileOf (t: Test): string {
 async function shares (t: Test, redis: RedisChange): Promise<void> {
   const sharers = await sharersAt(t, { timeoutMs: 500, ...redis })
   await until(async () => await isUp(sharers.one) && await isUp(sharers.other), 'it is up', 5000)
-  await sharesNow(t, sharers, 'it is shared')
+  await untilShared(sharers)
+  t.pass('it is shared')
 }
 
 async function isRefused (t: Test, redis: RedisChange, by: RegExp): Promise<void> {

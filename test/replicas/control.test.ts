@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { type StampedPosition } from '../../src/ledger/position.js'
 import { Control } from '../../src/replicas/control.js'
@@ -86,6 +87,7 @@ t.test('a field that is not, in every bit, what was sealed, or has another shape
     rdead: 'garbage',
     rold: seal({ beat: '3', releases: [] }),
     rodd: seal({ beat: 3, releases: [7] }),
+    g18: `${crc32('{').toString(16)} {`,
     x: 'y'
   }
   await redis.client.hset(key, { ...damaged, g20: whole, rme: seal(sign) })

@@ -55,7 +55,7 @@ t.test('what an upstream had is remembered under a digest: neither its URL nor a
   await until(async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1, 'all is written')
   const everything = await Promise.all((await redis.client.keys('*')).map(async key => {
     const type = await redis.client.type(key)
-    const value = type === 'hash' ? await redis.client.hgetall(key) : type === 'zset' ? await redis.client.zrange(key, '0', '-1') : (await redis.client.getBuffer(key))?.toString('latin1')
+    const value = type === 'hash' ? await redis.client.hgetall(key) : type === 'zset' ? await redis.client.zrange(key, '0', '-1') : await redis.client.get(key)
     return `${key} ${JSON.stringify(value)}`
   }))
   t.notMatch(everything.join('\n'), /s3cret|hush|127\.0\.0\.1/)
@@ -163,4 +163,97 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
     t.same(keyedBy(varve), [2])
     await isOf(t, node, varve, 2000)
   }
+})
+
+t.test('who was cut off from Redis reads and writes nothing there until it has heard the others: another chain may bear its number by now', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const [one, other] = [await nodeOf(t, { blocks: 490 }), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const a = await replica(t, slow.url, one)
+  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true, 'the chain is known')
+  slow.isRefusing = true
+  slow.cut()
+  await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
+  for (let version = 600; version < 1000; version += 20) await a.get(at(version))
+  await redis.client.flushall()
+  const b = await replica(t, redis.url, other)
+  t.same(await published(redis), ['g1'])
+  await b.get(at(1500))
+  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1, 'the other chain is shared')
+  slow.delayMs = 5
+  slow.isRefusing = false
+  for (let version = 1000; keyedBy(a).length === 0; version++) await isOf(t, one, a, 1000 + version % 500)
+  await isOf(t, one, a, 1500)
+  for (let version = 600; version < 1000; version += 20) await isOf(t, other, b, version)
+  t.same([keyedBy(a), keyedBy(b), await published(redis)], [[2], [], ['g1', 'g2']])
+})
+
+t.test('what is purged while it is not known which generation the others are on stays purged when that is known', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const node = await nodeOf(t)
+  const a = await replica(t, redis.url, node)
+  await a.get(at(2000))
+  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
+  slow.isRefusing = true
+  const b = await replica(t, slow.url, node)
+  t.match(JSON.parse((await ask(b.adminUrl, '/purge', purgeAll)).body), { everywhere: false })
+  slow.isRefusing = false
+  await until(() => keyedBy(a).length > 0 && keyedBy(a).at(-1) === keyedBy(b).at(-1), 'the other has heard of it')
+  node.asked.reset()
+  for (const varve of [b, a]) await varve.get(at(2000))
+  t.ok(node.asked.of('block_by_version') >= 1, 'it is read anew')
+  t.equal((await redis.client.keys('varve:1:4.1 json blocks 446')).length, 1, 'and not had from what lies there still')
+})
+
+t.test('whose node is away when Redis comes back goes by what it last said', async t => {
+  for (const isSame of [true, false]) {
+    const redis = await startRedis(t)
+    const slow = await slowRedis(t, redis)
+    const first = await nodeOf(t)
+    const a = await replica(t, redis.url, first)
+    await a.get(at(1500))
+    await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true && (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1, 'it is shared')
+    slow.isRefusing = true
+    const node = await nodeOf(t, isSame ? {} : { seed: 2, blocks: 1500, chainId: 4 })
+    const b = await replica(t, slow.url, node)
+    const { body } = await b.get(at(2000))
+    await node.close()
+    slow.isRefusing = false
+    await until(async () => await b.metric('varve_redis_up') === 1, 'Redis is back')
+    const mayServe = [(await ask(first.url, at(1500))).body]
+    if (isSame) await until(async () => (await b.get(at(1500))).status === 200, 'it has what the others read')
+    const got = await b.get(at(1500))
+    if (isSame) t.match(got, { status: 200, body: mayServe[0] })
+    t.match(await b.get(at(2000)), { status: 200, body })
+  }
+})
+
+t.test('a replica that hears of another chain just when its own node has changed to a third goes on to a generation of its own', async t => {
+  const redis = await startRedis(t)
+  const [one, other] = [await nodeOf(t), await nodeOf(t, { seed: 7, blocks: 1500 })]
+  const a = await replica(t, redis.url, one)
+  await a.get(at(2000))
+  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true, 'the chain is known')
+  // Behind the same connection, as behind a balancer: nothing tells a that anything has changed.
+  one.faults.add({ kind: 'otherChain', blocks: 1400 })
+  const b = await replica(t, redis.url, other)
+  await until(() => keyedBy(a).length > 0, 'it has asked its node')
+  t.same([keyedBy(a), keyedBy(b)], [[3], [2]])
+  for (const version of [2000, 1500]) {
+    await isOf(t, one, a, version)
+    await isOf(t, other, b, version)
+  }
+})
+
+t.test('a node that turns to another chain id is fenced: what is kept is served, and nothing that it says', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t)
+  const a = await replica(t, redis.url, node)
+  const { body } = await a.get(at(2000))
+  node.faults.add({ kind: 'otherChain', chainId: 9 })
+  node.faults.add({ kind: 'reset', times: 1 })
+  for (let times = 0; times < 3; times++) t.match(await a.get(at(1000)), { status: 503 })
+  t.match(await a.get(at(2000)), { status: 200, body, headers: { 'x-node-chain-id': '4' } })
+  t.same([keyedBy(a), await redis.client.exists('varve:1:control 9')], [[], 0])
 })

@@ -160,6 +160,16 @@ t.test('a log that is lost is written again by whoever knows it, and whoever did
   t.same([...late.forgot].sort(), [...b.forgot].sort())
 })
 
+t.test('a log that may not be read is not taken for a lost one', async t => {
+  const { redis, a } = await two(t)
+  await a.purgeKey('one')
+  await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-lrange')
+  const blind = await replicaAt(t, `redis://blind:pw@${redis.host}`)
+  await t.rejects(blind.lookNow(), /NOPERM/)
+  t.same(blind.forgot, [])
+  t.equal(await redis.client.llen(log), 1)
+})
+
 t.test('a damaged record hides no other, and is told again by whoever knows it', async t => {
   const { redis, a, b } = await two(t)
   for (const key of ['one', 'two', 'three']) await a.purgeKey(key)
