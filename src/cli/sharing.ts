@@ -68,6 +68,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   // Whether Redis was away since the others were heard: they may have begun anew meanwhile.
   let isInDoubt = false
   const look = async (): Promise<void> => { await agreement?.look() }
+  const tellOfAbsence = (reason: string): void => { log.warn({ reason }, 'Redis does not answer: reads go on without it') }
   const link = new RedisLink(clientFor(place), {
     timeoutMs,
     probeKey: `${prefix}probe`,
@@ -110,6 +111,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
       generations = whoDecides
       agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now, onHeard: () => { isInDoubt = false }, onLooked: () => { store.resume() } })
       await link.start()
+      if (!link.isUp) tellOfAbsence(link.lastError)
       news.start()
       health.start()
       agreement.start()
