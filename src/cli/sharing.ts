@@ -80,7 +80,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     },
     onDown: reason => {
       isInDoubt = true
-      log.warn({ reason }, 'Redis does not answer: reads go on without it')
+      tellOfAbsence(reason)
     }
   })
   const health = new RedisHealth(link)

@@ -1,4 +1,6 @@
 import t, { type Test } from 'tap'
+import { type Candidate, choose } from '../../src/replicas/candidates.js'
+import { type Verdict } from '../../src/replicas/marks.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
@@ -120,7 +122,8 @@ t.test('two chains of one name whose replicas both began without Redis do not ta
   const nodes = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
   const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way.url, nodes[nth] as Sandbox)))
   for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(at(version))
-  for (const way of ways) way.isRefusing = false
+  // So late that both have looked before either has said anything.
+  for (const way of ways) Object.assign(way, { delayMs: 30, isRefusing: false })
   await until(async () => (await published(redis)).join() === 'g1,g2', 'each has a number of its own')
   for (const [nth, varve] of varves.entries()) for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
   t.same(varves.map(varve => keyedBy(varve).length).sort(), [0, 1], 'one keeps the number that it had')
@@ -163,6 +166,24 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
     t.same(keyedBy(varve), [2])
     await isOf(t, node, varve, 2000)
   }
+  for (const varve of [a, b, c]) await varve.stop({ drainMs: 0 })
+  // Begun later still, so that who starts then has only positions to tell by.
+  node.faults.clear()
+  node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
+  node.ledger.grow(1)
+  node.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': '2600', 'x-aptos-ledger-timestampusec': '9000000000000000' } })
+  const late = await replica(t, redis.url, node)
+  t.same(keyedBy(late), [3])
+})
+
+t.test('of the generations that are known a chain is the highest that it is proven to be; the very highest, unless something speaks against it, where nothing is', async t => {
+  const candidates: Candidate[] = [5, 4, 3].map(generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }])
+  const chosen = async (...verdicts: Verdict[]): Promise<number | undefined> => (await choose(candidates, async ({ anchors }) => verdicts[5 - Number(anchors[0]?.height)] ?? 'unknown'))?.[0]
+  t.equal(await chosen('same', 'same', 'same'), 5)
+  t.equal(await chosen('other', 'same', 'same'), 4)
+  t.equal(await chosen('unknown', 'other', 'same'), 3)
+  t.equal(await chosen('unknown', 'other', 'unknown'), 5)
+  t.equal(await chosen('other', 'unknown', 'unknown'), undefined)
 })
 
 t.test('who was cut off from Redis reads and writes nothing there until it has heard the others: another chain may bear its number by now', async t => {

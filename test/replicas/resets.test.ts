@@ -127,7 +127,7 @@ t.test('a node that was started anew with a longer chain between two questions i
   await until(async () => {
     await varve.get('/v1/accounts/0x1/modules?limit=1')
     return keyedBy(varve).length > 0
-  }, 'it was compared')
+  }, 'it was compared', 2000)
   await isOfNow(t, here, varve)
 })
 
