@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { clusterWith, errorsOf, isUp, marginMs, readiness, readOn, type Sharers, sharesNow, timeoutMs, waitsAmong } from '../support/redis-faults.js'
+import { clusterWith, errorsOf, isUp, marginMs, readiness, readOn, type Sharers, timeoutMs, untilShared, waitsAmong } from '../support/redis-faults.js'
 import { until } from '../support/until.js'
 
 /** Sees that reads do not turn to Redis at all. */
@@ -38,7 +38,8 @@ t.test('a cluster that is gone altogether is not asked, and is used again when i
   for (const nth of [0, 1, 2]) await cluster.node(nth).start()
   await cluster.untilWell()
   await until(async () => await isUp(one) && await isUp(other), 'it is up', 4000)
-  await sharesNow(t, sharers, 'it is shared')
+  // Each reads from it again as soon as it has heard what the others agreed on meanwhile.
+  await untilShared(sharers)
 })
 
 t.test('a cluster that lacks slots and so serves none is not asked, and is used again when it is whole', async t => {
@@ -50,5 +51,6 @@ t.test('a cluster that lacks slots and so serves none is not asked, and is used 
   await areNotAsked(t, sharers)
   await cluster.restartNode(2)
   await until(async () => await isUp(one) && await isUp(other), 'it is up', 4000)
-  await sharesNow(t, sharers, 'it is shared')
+  // Each reads from it again as soon as it has heard what the others agreed on meanwhile.
+  await untilShared(sharers)
 })
