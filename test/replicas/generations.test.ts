@@ -1,10 +1,14 @@
 import t, { type Test } from 'tap'
+import { Tracker } from '../../src/ledger/tracker.js'
 import { type Candidate, choose } from '../../src/replicas/candidates.js'
-import { type Verdict } from '../../src/replicas/marks.js'
+import { Control } from '../../src/replicas/control.js'
+import { Marks, type Verdict } from '../../src/replicas/marks.js'
+import { type Decision, settleOn } from '../../src/replicas/settling.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
+import { storeAt } from '../support/shared-store.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -122,11 +126,28 @@ t.test('two chains of one name whose replicas both began without Redis do not ta
   const nodes = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
   const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way.url, nodes[nth] as Sandbox)))
   for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(at(version))
-  // So late that both have looked before either has said anything.
-  for (const way of ways) Object.assign(way, { delayMs: 30, isRefusing: false })
+  for (const way of ways) way.isRefusing = false
   await until(async () => (await published(redis)).join() === 'g1,g2', 'each has a number of its own')
   for (const [nth, varve] of varves.entries()) for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
   t.same(varves.map(varve => keyedBy(varve).length).sort(), [0, 1], 'one keeps the number that it had')
+})
+
+t.test('of two chains that settle on one number at the very same time one alone has it, though neither had heard of the other', async t => {
+  const redis = await startRedis(t)
+  const { link } = await storeAt(t, redis.url)
+  const settle = async (hash: string): Promise<Decision> => {
+    const stamped = { position: { chainId: 4, head: { version: 900n, timestampUsec: 900n, epoch: 1n, blockHeight: 90n }, oldest: { version: 0n, blockHeight: 0n } }, family: 'x-aptos-' }
+    const tracker = new Tracker(undefined, () => 0, {}, true)
+    tracker.settle({ id: 4, generation: 1 }, stamped, true)
+    const asked = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
+    const marks = new Marks(asked)
+    await marks.spread(stamped.position)
+    const events = { onGeneration: () => {}, onReplaced: () => {}, onRival: () => {} }
+    return await settleOn(stamped, { tracker, control: new Control(link, 'varve:1:', 100), ...asked, now: () => 0, events }, marks, 0)
+  }
+  const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
+  t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])
+  t.equal((await settle('0xbb')).generation, decided[1].generation, 'and who comes later is told by their marks')
 })
 
 t.test('a number that is too old for anyone to tell of is not taken again: what another chain left under it is not served', async t => {
@@ -167,11 +188,10 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
     await isOf(t, node, varve, 2000)
   }
   for (const varve of [a, b, c]) await varve.stop({ drainMs: 0 })
-  // Begun later still, so that who starts then has only positions to tell by.
+  // A lower version at a later time is all that there is to tell by for one that starts.
   node.faults.clear()
   node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
-  node.ledger.grow(1)
-  node.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': '2600', 'x-aptos-ledger-timestampusec': '9000000000000000' } })
+  node.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '9000000000000000' } })
   const late = await replica(t, redis.url, node)
   t.same(keyedBy(late), [3])
 })
