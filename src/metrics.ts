@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type Memory } from './cache/memory.js'
 import { type Tracker } from './ledger/tracker.js'
+import { RequestSeries } from './metrics/request-series.js'
 import { type LedgerNode } from './nodes/node.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
@@ -28,8 +29,12 @@ export class Metrics {
   readonly registry = new Registry()
   readonly #at = { registers: [this.registry] }
 
-  readonly #requests = new Counter({ ...this.#at, name: 'varve_requests_total', help: 'Requests answered, by how.', labelNames: ['endpoint', 'outcome', 'status'] })
-  readonly #requestSeconds = new Histogram({ ...this.#at, name: 'varve_request_duration_seconds', help: 'Time from a request to its answer.', labelNames: ['endpoint', 'outcome'], buckets: seconds })
+  readonly #requests = new RequestSeries(this.registry, {
+    requests: { name: 'varve_requests_total', help: 'Requests answered, by how.' },
+    seconds: { name: 'varve_request_duration_seconds', help: 'Time from a request to its answer.' },
+    bounds: seconds
+  })
+
   readonly #upstreamRequests = new Counter({ ...this.#at, name: 'varve_upstream_requests_total', help: 'Requests sent to a node, by its status or by how it failed.', labelNames: ['upstream', 'endpoint', 'status'] })
   readonly #upstreamSeconds = new Histogram({ ...this.#at, name: 'varve_upstream_request_duration_seconds', help: 'Time a node took to answer.', labelNames: ['upstream'], buckets: seconds })
   readonly #pruned = new Counter({ ...this.#at, name: 'varve_pruned_requests_total', help: 'Requests for history that the nodes have pruned, by who answered.', labelNames: ['endpoint', 'answer'] })
@@ -48,7 +53,7 @@ export class Metrics {
     collectDefaultMetrics({ register: this.registry })
     // A series that exists from the start, at 0, is one that an alert can be written on.
     for (const endpoint of endpointLabels) {
-      for (const outcome of outcomeNames) this.#requestSeconds.zero({ endpoint, outcome })
+      for (const outcome of outcomeNames) this.#requests.zero(endpoint, outcome)
       for (const reason of notKeptReasons) this.#notKept.inc({ endpoint, reason }, 0)
       for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
       this.#prunedDistance.zero({ endpoint })
@@ -77,8 +82,7 @@ export class Metrics {
   }
 
   answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number): void {
-    this.#requests.inc({ endpoint, outcome, status })
-    this.#requestSeconds.observe({ endpoint, outcome }, tookSeconds)
+    this.#requests.add(endpoint, outcome, status, tookSeconds)
   }
 
   asked (upstream: string, endpoint: string, status: string, tookSeconds: number): void {

@@ -2,6 +2,7 @@ import { type Logger } from 'pino'
 import { Compressor } from '../cache/compressor.js'
 import { Memory } from '../cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
+import { Spellings } from '../cache/spellings.js'
 import { StreamEnds } from '../cache/stream-ends.js'
 import { type Config } from '../config/schema.js'
 import { Tracker } from '../ledger/tracker.js'
@@ -32,6 +33,9 @@ export interface Built {
 
 const mega = 1024 * 1024
 const recallAfterMs = 1000
+// What the memory of spellings may take beside that of answers.
+const spellingShare = 1 / 32
+const minSpellingBytes = mega
 
 /** Builds every part that a read passes through, and what keeps them true. */
 export function build (config: Config, sandboxUrl: string | undefined, log: Logger): Built {
@@ -86,6 +90,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     now,
     tracker,
     memory,
+    spellings: new Spellings(Math.max(minSpellingBytes, config.cache.memory.maxMb * mega * spellingShare)),
     compressor: new Compressor(memory),
     shared: sharing?.store,
     forgetting,

@@ -1,4 +1,5 @@
 import { type Entry } from '../cache/entry.js'
+import { type KnownRead } from '../cache/spellings.js'
 import { type Chain } from '../ledger/tracker.js'
 import { classOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
@@ -6,6 +7,7 @@ import { within } from '../within.js'
 import { answerMoving } from './answer-moving.js'
 import { isReset } from './ask.js'
 import { fetchHistory } from './fetch.js'
+import { heldOutcome } from './held.js'
 import { observe } from './observe.js'
 import { type Hit, type Landing, type Outcome } from './outcomes.js'
 import { type Parts } from './parts.js'
@@ -14,6 +16,20 @@ import { distanceBelow, distanceGone, goneRefusal, isOldRendering, lookUp, tellP
 
 // How long a client waits for a fresh rendering before it gets the kept one (law 8).
 const freshRenderingMs = 500
+
+/** What is at hand for a read in a spelling that is known, in this very turn; undefined for what has to go the whole way. */
+export function answerAtHand (parts: Parts, known: KnownRead): Hit | undefined {
+  const { chain } = parts.tracker
+  if (chain === undefined || parts.settings.isObserving) return undefined
+  const { read } = known
+  const keys = known.keysIn(chain)
+  if (classOf(read) === 'moving') return heldOutcome(parts, read, keys)
+  const kept = lookUp(parts, read, keys)
+  if (kept === undefined || isOldRendering(parts, read, kept)) return undefined
+  const outcome = hit(parts, read, kept, 'hit_memory')
+  tellPruned(parts, read, outcome)
+  return outcome
+}
 
 /** The life of a read: pin the chain, key, look up, fetch once, and say where the chain stands now. */
 export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
@@ -47,7 +63,7 @@ async function answerKept (parts: Parts, read: Read, keys: ReadKeys, chain: Chai
   return fresh ?? hit(parts, read, kept, name)
 }
 
-function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Outcome {
+function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Hit {
   const { position } = parts.tracker
   return { name, entry, kind: distanceBelow(position, read, entry) === undefined ? 'history' : 'pruned', position }
 }

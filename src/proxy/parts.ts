@@ -2,6 +2,7 @@ import { type Compressor } from '../cache/compressor.js'
 import { type Memory } from '../cache/memory.js'
 import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
+import { type Spellings } from '../cache/spellings.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Question } from '../nodes/question.js'
@@ -65,6 +66,7 @@ export interface Parts {
   readonly now: () => number
   readonly tracker: Tracker
   readonly memory: Memory
+  readonly spellings: Spellings
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */
   readonly shared: Shared | undefined

@@ -1,10 +1,10 @@
 import { type Compressor } from '../cache/compressor.js'
 import { codedTag, type Entry, tagOf } from '../cache/entry.js'
-import { type Position, positionLines, specificationFamily } from '../ledger/position.js'
 import { type Answer, contentTypeOf, headerOf, type Rest } from '../reads/answer.js'
 import { codingsFor } from '../reads/coding.js'
 import { dependsOnRelease, type Read } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
+import { HeadLines } from './head-lines.js'
 import { heldTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
 import { familiesOf, ownLines, ownValues } from './own-lines.js'
@@ -37,51 +37,51 @@ const passedOn = [
   ...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'vary', 'allow', 'traceparent'
 ]
 
-const vary = 'Accept, Accept-Encoding'
-
 /** Puts an outcome and the present position together (law 4: headers are the present, bodies are the past). */
 export class Stamper {
   readonly #tracker: Parts['tracker']
   readonly #compressor: Compressor
   readonly #emit: Parts['settings']['emit']
   readonly #cacheControl: DownstreamCacheControl
-  #stamped: { position: Position, family: string | undefined, lines: readonly string[] } | undefined
+  readonly #heads: HeadLines
 
   constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl) {
     this.#tracker = parts.tracker
     this.#compressor = parts.compressor
     this.#emit = parts.settings.emit
     this.#cacheControl = cacheControl
+    this.#heads = new HeadLines(parts.tracker, parts.settings.emit)
   }
 
   /** The reply to an answered read, or a 304 where the client has the body already. */
   reply (read: Read, outcome: Outcome, wishes: Wishes): Reply {
-    const lines = ['cache-status', cacheStatusOf(outcome), 'vary', vary, ...this.positionLines(outcome.position)]
+    const { position } = outcome
+    const status = cacheStatusOf(outcome)
     switch (outcome.name) {
       case 'hit_memory': case 'hit_redis':
-        lines.push(...(outcome.kind === 'moment' ? ['cache-control', 'no-store'] : this.#cacheControlLines(read)))
-        return this.#kept(outcome.entry, lines, wishes)
-      case 'miss': case 'collapsed':
-        if (outcome.fetched.entry === undefined) return this.#passed(outcome.fetched.answer, lines, wishes)
-        return this.#kept(outcome.fetched.entry, [...lines, ...this.#cacheControlLines(read)], wishes)
+        return this.#kept(outcome.entry, this.#heads.of(position, status, outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)), wishes)
+      case 'miss': case 'collapsed': {
+        const { answer, entry } = outcome.fetched
+        if (entry === undefined) return this.#passed(answer, this.#heads.of(position, status, 'no-store'), wishes)
+        return this.#kept(entry, this.#heads.of(position, status, this.#cacheControlOf(read)), wishes)
+      }
       // A latest answer that was kept for its version is still a latest answer to this client.
-      case 'forwarded': case 'observed': return this.#passed(outcome.fetched.answer, lines, wishes)
+      case 'forwarded': case 'observed': return this.#passed(outcome.fetched.answer, this.#heads.of(position, status, 'no-store'), wishes)
     }
   }
 
   /** The reply in the node's shape to what varve refuses; a known read carries the present position then too. */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
-    const lines = ['cache-status', refusedStatus, 'content-type', 'application/json', 'content-length', String(body.length), 'cache-control', 'no-store', ...refusal.lines]
-    if (isKnownRead) lines.push('vary', vary, ...this.positionLines(this.#tracker.position))
-    return { status: refusal.status, lines, body }
+    const head = isKnownRead ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store') : ['cache-status', refusedStatus, 'cache-control', 'no-store']
+    return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
   }
 
   /** The reply to what was passed on: the node's answer as it comes, its position under every name. */
   pass (answer: Answer): Reply {
     const family = answer.stamped?.family ?? this.#tracker.family
     const position = answer.stamped?.position
-    const lines = ['cache-status', passedStatus, ...this.positionLines(position), ...ownLines(ownValues(answer, family), this.#emit, family), ...archivalLines(answer)]
+    const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#emit, family), ...archivalLines(answer)]
     for (const name of passedOn) {
       const value = headerOf(answer, name)
       if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
@@ -95,34 +95,20 @@ export class Stamper {
     return familiesOf(this.#emit, this.#tracker.family)
   }
 
-  /** The header lines of a position under every name that is sent; rebuilt once per position, not once per answer. */
-  positionLines (position: Position | undefined): readonly string[] {
-    if (position === undefined) return []
-    const { family } = this.#tracker
-    if (this.#stamped?.position !== position || this.#stamped.family !== family) {
-      const lines = familiesOf(this.#emit, family).flatMap(prefix => {
-        const named = positionLines(position, prefix)
-        return prefix === specificationFamily ? named.map((text, at) => at % 2 === 0 ? text.toUpperCase() : text) : named
-      })
-      this.#stamped = { position, family, lines }
-    }
-    return this.#stamped.lines
-  }
-
-  #kept (entry: Entry, lines: string[], { ifNoneMatch, acceptEncoding }: Wishes): Reply {
+  #kept (entry: Entry, lines: readonly string[], { ifNoneMatch, acceptEncoding }: Wishes): Reply {
     const codings = codingsFor(acceptEncoding)
     const form = this.#compressor.formOf(entry, codings)
     // A client may hold the form that was there when it asked before.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
     const held = entry.status === 200 ? heldTag(ifNoneMatch, tags) : undefined
-    if (held !== undefined) return { status: 304, lines: [...lines, 'etag', held, ...entry.ownLines], body: undefined }
-    return { status: entry.status, lines: [...lines, ...form.lines], body: form.body }
+    if (held !== undefined) return { status: 304, lines: lines.concat('etag', held, entry.ownLines), body: undefined }
+    return { status: entry.status, lines: lines.concat(form.lines), body: form.body }
   }
 
-  #passed (answer: Answer, lines: string[], { ifNoneMatch }: Wishes): Reply {
+  #passed (answer: Answer, headLines: readonly string[], { ifNoneMatch }: Wishes): Reply {
     const { family } = this.#tracker
     const own = ownLines(ownValues(answer, family), this.#emit, family)
-    lines.push('cache-control', 'no-store', ...own)
+    const lines = headLines.concat(own)
     const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
     if (etag !== undefined) lines.push('etag', etag)
     if (etag !== undefined && heldTag(ifNoneMatch, () => [etag]) !== undefined) return { status: 304, lines, body: undefined }
@@ -136,11 +122,11 @@ export class Stamper {
     return { status: answer.status, lines, body: answer.body, rest: answer.rest }
   }
 
-  #cacheControlLines (read: Read): string[] {
+  #cacheControlOf (read: Read): string | undefined {
     switch (this.#cacheControl) {
-      case 'off': return []
-      case 'revalidate': return ['cache-control', 'no-cache']
-      case 'immutable': return ['cache-control', isForEver(read) ? 'public, max-age=31536000, immutable' : 'public, max-age=86400']
+      case 'off': return undefined
+      case 'revalidate': return 'no-cache'
+      case 'immutable': return isForEver(read) ? 'public, max-age=31536000, immutable' : 'public, max-age=86400'
     }
   }
 }

@@ -1,13 +1,13 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { type IncomingHttpHeaders } from 'node:http'
 import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
 import { type Answer } from '../reads/answer.js'
+import { takenFrom } from './exchange.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
 
-/** A request on its way through, kept beside the plugin, which would parse and print its target anew. */
+/** A request on its way through, led past the plugin, which would parse and print its target anew. */
 interface Passing {
   readonly target: string
   /** The client's own word on its body; the plugin would make one up. */
@@ -28,6 +28,9 @@ interface Handed {
   destroy (): void
 }
 
+// Travels with the headers, which the plugin copies; an async context would make every promise of the process dearer from the first use on.
+const passingKey = Symbol('passing')
+
 // The plugin wants to know where it leads; the node that is asked knows that better.
 const upstream = 'http://node'
 const everywhere = '/v1'
@@ -37,10 +40,8 @@ const everywhere = '/v1'
  * and from its ideas of headers.
  */
 export function passThrough (app: FastifyInstance, context: PublicParts, choose: Choose): void {
-  const underWay = new AsyncLocalStorage<Passing>()
   const targets = new WeakMap<FastifyRequest, string>()
-  const ask = async (question: Omit<PassedQuestion, 'target'>): Promise<Answer> => {
-    const { target, contentType, signal } = underWay.getStore() as Passing
+  const ask = async (question: Omit<PassedQuestion, 'target'>, { target, contentType, signal }: Passing): Promise<Answer> => {
     const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
     return await passOn(context.parts, { ...question, headers, target }, signal)
   }
@@ -60,33 +61,31 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       reply.raw.once('close', () => { gone.abort() })
       if (reply.raw.destroyed) gone.abort()
       const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], signal: gone.signal }
-      underWay.run(passing, () => reply.from(dest, { ...options, ...bodyOf(request) }))
-      return reply
+      return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })
     },
     replyOptions: {
       // A read that fails is the client's to repeat: the plugin would ask a node that is busy ten times more.
       retryDelay: () => null,
-      rewriteRequestHeaders: (_request, headers) => headers,
       rewriteHeaders: () => ({}),
       onResponse: (request, reply, response) => {
         const { answer } = response.stream as unknown as Handed
-        replyWith(context, request as FastifyRequest, reply as FastifyReply, 'other', 'forwarded', context.stamper.pass(answer))
+        replyWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context.parts.now()), 'other', 'forwarded', context.stamper.pass(answer))
       },
       onError: (reply, { error }) => {
         // A client that has left is told nothing, and is no failure to count.
         if (reply.raw.destroyed) reply.hijack()
-        else refuseWith(context, reply.request as FastifyRequest, reply as FastifyReply, refusalOf(error.cause))
+        else refuseWith(context, takenFrom(reply.request as FastifyRequest, reply as FastifyReply, context.parts.now()), refusalOf(error.cause))
       }
     }
   })
 }
 
 /** What the plugin takes for a connection pool: it leads to the node that is asked for everything else too. */
-function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>) => Promise<Answer>): never {
-  const request = (options: { method: string, headers: IncomingHttpHeaders, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
+function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>, passing: Passing) => Promise<Answer>): never {
+  const request = (options: { method: string, headers: IncomingHttpHeaders & { readonly [passingKey]: Passing }, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
     const headers = picked(options.headers, name => keyedNames.includes(name))
     const about = picked(options.headers, name => aboutNames.test(name))
-    ask({ method: options.method, headers, about, body: options.body }).then(
+    ask({ method: options.method, headers, about, body: options.body }, options.headers[passingKey]).then(
       // The reply has the node's own status; the plugin would trip over one beyond those that Fastify knows.
       answer => { done(null, { statusCode: Math.min(answer.status, 599), headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },
       error => { done(error) }

@@ -1,15 +1,18 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { answerRead } from '../proxy/answer-read.js'
-import { countedAs, type OutcomeName, refusedStatus } from '../proxy/outcomes.js'
+import { countedAs, isHit, type OutcomeName, refusedStatus } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
+import { spellingOf } from '../reads/spelling.js'
 import { passedTarget } from '../reads/unknown-route.js'
+import { takenFrom } from './exchange.js'
 import { passThrough } from './pass-through.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
-import { requireHost, requireKnownExpectation, requirePlainBody } from './requirements.js'
+import { requirePlain } from './requirements.js'
 import { Turns } from './turns.js'
+import { wishesOf } from './wishes.js'
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts): void {
@@ -17,18 +20,16 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     await turns.take(request.raw, reply.raw)
     try {
-      requireHost(request)
-      requireKnownExpectation(request)
-      requirePlainBody(request)
+      requirePlain(request.raw)
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl)
       if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
       const { outcome, ready } = await answerMatch(context, match, request)
-      replyWith(context, request, reply, match.endpoint.name, outcome, ready)
+      replyWith(context, takenFrom(request, reply, context.parts.now()), match.endpoint.name, outcome, ready)
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal.status === 500) context.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
-      refuseWith(context, request, reply, refusal)
+      refuseWith(context, takenFrom(request, reply, context.parts.now()), refusal)
     }
     return undefined
   }
@@ -39,15 +40,19 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
 
 async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest): Promise<{ outcome: OutcomeName, ready: Reply }> {
   const { headers } = request
-  const read = readRequest(match, {
+  const spelled = {
     method: request.method,
+    target: request.originalUrl,
     accept: headers.accept,
     contentType: headers['content-type'],
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-  }, context.config.pages)
+  }
+  const read = readRequest(match, spelled, context.config.pages)
   const outcome = await answerRead(context.parts, read)
-  const wishes = { ifNoneMatch: headers['if-none-match'], acceptEncoding: headers['accept-encoding'] }
-  return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishes) }
+  // What is asked for but once is not worth remembering.
+  const spelling = isHit(outcome) ? spellingOf(spelled) : undefined
+  if (spelling !== undefined) context.parts.spellings.remember(spelling, read)
+  return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
 }
 
 /** Answers a browser that asks what a page may send; false where none does. */
@@ -56,6 +61,6 @@ function answerPreflight (context: PublicParts, request: FastifyRequest, reply: 
   if (granted instanceof Refusal) throw granted
   if (granted === undefined) return false
   const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name ?? 'other'
-  replyWith(context, request, reply, endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
+  replyWith(context, takenFrom(request, reply, context.parts.now()), endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
   return true
 }

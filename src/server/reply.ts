@@ -1,6 +1,5 @@
 import { type ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { type FastifyReply, type FastifyRequest } from 'fastify'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type EndpointLabel, type Metrics } from '../metrics.js'
@@ -12,6 +11,7 @@ import { type Rest } from '../reads/answer.js'
 import { type Refusal } from '../reads/refusal.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
+import { type Exchange } from './exchange.js'
 
 /** What the public listener is made of. */
 export interface PublicParts {
@@ -30,35 +30,32 @@ const stalledMs = 30_000
 const longBytes = 16_384
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
-export function replyWith (
-  context: PublicParts, request: FastifyRequest, reply: FastifyReply, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply
-): void {
-  reply.hijack()
-  const { raw } = reply
-  const tookMs = reply.elapsedTime
+export function replyWith (context: PublicParts, exchange: Exchange, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply): void {
+  const { request, response, method } = exchange
+  const tookMs = context.parts.now() - exchange.receivedAtMs
   const { lines } = ready
   // A preflight's grant has lines of its own.
-  if (request.method !== 'OPTIONS') lines.push(...corsLines(context, request.headers.origin))
+  if (method !== 'OPTIONS') addCorsLines(context, request.headers.origin, lines)
   if (context.drain.isDraining) lines.push('connection', 'close')
-  raw.writeHead(ready.status, lines)
-  write(ready, request.method, raw)
+  response.writeHead(ready.status, lines)
+  write(ready, method, response)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
-    const { id, method, originalUrl: url } = request
     const cacheStatus = valueOf(lines, 'cache-status')
-    context.log.info({ id, method, url, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    context.log.info({ id: exchange.id(), method, url: exchange.url, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }
 
 /** Replies with what varve refuses; a known read bears the present position then too. */
-export function refuseWith (context: PublicParts, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
-  const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name
-  replyWith(context, request, reply, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
+export function refuseWith (context: PublicParts, exchange: Exchange, refusal: Refusal): void {
+  const endpoint = matchEndpoint(exchange.url)?.endpoint.name
+  replyWith(context, exchange, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
 }
 
-function corsLines ({ cors, stamper }: PublicParts, origin: string | undefined): readonly string[] {
-  const lines = origin === undefined ? [] : cors.linesFor(origin, stamper.families)
-  return lines.length > 0 || cors.isSelective ? [...lines, 'vary', 'Origin'] : lines
+function addCorsLines ({ cors, stamper }: PublicParts, origin: string | undefined, lines: string[]): void {
+  if (origin === undefined && !cors.isSelective) return
+  const granted = origin === undefined ? [] : cors.linesFor(origin, stamper.families)
+  if (granted.length > 0 || cors.isSelective) lines.push(...granted, 'vary', 'Origin')
 }
 
 function valueOf (lines: readonly string[], name: string): string | undefined {

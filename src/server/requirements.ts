@@ -1,27 +1,34 @@
-import { type FastifyRequest } from 'fastify'
+import { type IncomingMessage } from 'node:http'
 import { Refusal } from '../reads/refusal.js'
 
 /** One Host and no more (RFC 9112, section 3.2); Node would refuse its absence too, but not in the node's shape. */
-export function requireHost ({ raw }: FastifyRequest): void {
+function requireHost ({ rawHeaders, httpVersion }: IncomingMessage): void {
   let hosts = 0
-  for (let at = 0; at < raw.rawHeaders.length; at += 2) {
-    if (raw.rawHeaders[at]?.length === 4 && raw.rawHeaders[at]?.toLowerCase() === 'host') hosts++
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts++
   }
-  if (hosts === 1 || (hosts === 0 && raw.httpVersion === '1.0')) return
+  if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
   throw new Refusal(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
 }
 
 /** Node itself says 100; any other expectation would be broken. */
-export function requireKnownExpectation ({ headers }: FastifyRequest): void {
+function requireKnownExpectation ({ headers }: IncomingMessage): void {
   if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
     throw new Refusal(417, 'web_framework_error', 'the only expectation that is known is 100-continue')
   }
 }
 
 /** A body that must be unpacked before it can be keyed could be unpacked to anything: refused on purpose. */
-export function requirePlainBody ({ headers }: FastifyRequest): void {
+function requirePlainBody ({ headers }: IncomingMessage): void {
   const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' && (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
   if (!isPlain) {
     throw new Refusal(415, 'web_framework_error', 'a compressed request body is not supported')
   }
+}
+
+/** Everything that is required of a request whatever it asks for. */
+export function requirePlain (request: IncomingMessage): void {
+  requireHost(request)
+  requireKnownExpectation(request)
+  requirePlainBody(request)
 }
