@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Dispatcher, Pool } from 'undici'
 import { isDeadConnection } from './node-failure.js'
 import { type Question } from './question.js'
+import { Reception } from './reception.js'
 
 /** How one full node is reached. */
 export interface Reach {
@@ -41,49 +42,34 @@ export class Connections {
     this.#pool.on('disconnect', () => { onLost?.() })
   }
 
-  /**
-   * Sends a question; answers with the head of the response, whose body is still to come, or fails as soon as the signal says so.
-   * `settled` is told when the question is out of the way: one that waits for a connection heeds no signal until it has one.
-   */
-  async send (question: Question, signal: AbortSignal, settled: () => void): Promise<Dispatcher.ResponseData> {
-    const asked = this.#send(question, signal)
-    let giveUp: () => void = () => {}
-    const late = new Promise<never>((_resolve, reject) => { giveUp = () => { reject(signal.reason) } })
-    signal.addEventListener('abort', giveUp, { once: true })
-    if (signal.aborted) giveUp()
-    try {
-      return await Promise.race([asked, late])
-    } catch (error) {
-      asked.then(({ body }) => { body.destroy() }, () => {}).finally(settled)
-      throw error
-    } finally {
-      signal.removeEventListener('abort', giveUp)
+  /** Sends a question and takes in what comes of it. `onOver` is told when it is out of the way, be it answered, failed or taken back. */
+  ask ({ method, target, headers, about, body, isIdempotent }: Question, maxBytes: number, onOver: () => void): Reception {
+    const request: Dispatcher.DispatchOptions = {
+      method: method as Dispatcher.HttpMethod,
+      path: this.#prefix + target,
+      headers: { 'user-agent': 'varve', ...about, ...this.#headers, 'accept-encoding': 'identity', ...headers },
+      body: body ?? null,
+      idempotent: isIdempotent
     }
+    let triesLeft = isIdempotent ? 1 : 0
+    const reception = new Reception({
+      maxBytes: method === 'HEAD' ? undefined : maxBytes,
+      // A kept connection can die under a request that the node never saw; reads are idempotent, so one fresh try is right
+      // (RFC 9110, section 9.2.2). A connection that never carried an answer gets no such second chance.
+      asksAgain: error => {
+        if (triesLeft-- <= 0 || !isDeadConnection(error)) return false
+        this.#pool.dispatch(request, reception)
+        return true
+      },
+      onOver
+    })
+    this.#pool.dispatch(request, reception)
+    return reception
   }
 
   /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
     this.#closed ??= this.#pool.destroy()
     await this.#closed
-  }
-
-  async #send (question: Question, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    const { method, target, body, isIdempotent } = question
-    const request: Dispatcher.RequestOptions = {
-      method: method as Dispatcher.HttpMethod,
-      path: this.#prefix + target,
-      headers: { 'user-agent': 'varve', ...question.about, ...this.#headers, 'accept-encoding': 'identity', ...question.headers },
-      body: body ?? null,
-      idempotent: isIdempotent,
-      signal
-    }
-    try {
-      return await this.#pool.request(request)
-    } catch (error) {
-      // A kept connection can die under a request that the node never saw; reads are idempotent, so one fresh try is right
-      // (RFC 9110, section 9.2.2). A connection that never carried an answer gets no such second chance.
-      if (!isIdempotent || !isDeadConnection(error)) throw error
-      return await this.#pool.request(request)
-    }
   }
 }

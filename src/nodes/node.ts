@@ -1,7 +1,6 @@
 import { type Headers, type Position, readPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { Connections, type Reach } from './connections.js'
-import { gather } from './gather.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 
@@ -105,32 +104,18 @@ export class LedgerNode {
   async #askOnce (question: Question, maxBytes: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
-    const late = new AbortController()
-    const timer = setTimeout(() => { late.abort(new DOMException('no answer in time', 'TimeoutError')) }, this.#options.timeoutMs)
-    const takeBack = (): void => { late.abort(signal?.reason) }
+    const takeBack = (): void => { reception.giveUp(signal?.reason) }
+    const reception = this.#connections.ask(question, maxBytes, () => {
+      signal?.removeEventListener('abort', takeBack)
+      // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
+      done()
+    })
+    const timer = setTimeout(() => { reception.giveUp(new DOMException('no answer in time', 'TimeoutError')) }, this.#options.timeoutMs)
     signal?.addEventListener('abort', takeBack, { once: true })
     if (signal?.aborted === true) takeBack()
-    const over = (): void => {
-      signal?.removeEventListener('abort', takeBack)
-      done()
-    }
-    let response: Awaited<ReturnType<Connections['send']>>
     try {
-      response = await this.#connections.send(question, late.signal, over)
-    } catch (error) {
-      clearTimeout(timer)
-      throw error
-    }
-    try {
-      const { headers, statusCode: status } = response
-      const { body, rest } = await gather(response.body, headers, maxBytes)
-      // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
-      if (rest === undefined) over()
-      else response.body.once('close', over)
+      const { status, headers, body, rest } = await reception.received
       return { status, headers, body, rest, isFramed: isFramed(headers), stamped: readPosition(headers), release }
-    } catch (error) {
-      over()
-      throw error
     } finally {
       clearTimeout(timer)
     }
