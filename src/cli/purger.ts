@@ -23,9 +23,10 @@ export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDef
     const { chain } = tracker
     if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
     if (wanted.all) {
-      const generation = generations.startAfresh()
-      const everywhere = await sharing?.look().then(() => sharing.link.isUp, () => false) ?? true
-      return { everywhere, generation }
+      generations.startAfresh()
+      const everywhere = await sharing?.look().then(() => generations.isAgreed, () => false) ?? true
+      // While Redis is away others may begin generations, and this one will then be above theirs.
+      return { everywhere, ...(everywhere && { generation: tracker.generation }) }
     }
     const whatOf = (on: Chain): ToForget => everythingOf(wanted.read, on)
     if (sharing !== undefined) return { everywhere: await sharing.purge(chain, whatOf) }

@@ -16,6 +16,7 @@ import { type Generations } from '../replicas/generations.js'
 import { News } from '../replicas/news.js'
 import { PurgeLog } from '../replicas/purge-log.js'
 import { Purges } from '../replicas/purges.js'
+import { SharedKeys } from '../replicas/shared-keys.js'
 import { within } from '../within.js'
 
 type RedisConfig = Config['cache']['redis']
@@ -84,14 +85,15 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     }
   })
   const health = new RedisHealth(link)
-  const control = new Control(link, prefix, ttlSeconds)
+  const keys = new SharedKeys(link, prefix, ttlSeconds)
+  const control = new Control(keys, upstreams)
   const isAgreed = (): boolean => generations?.isAgreed === true && !isInDoubt && !purges.hasPending
   const store = new SharedStore(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
   const listenTo = (channel: string, onMessage: (text: string) => void): RedisListener => new RedisListener(attempt => listenerFor(place, attempt), channel, onMessage)
   const news = new News(link, prefix, listenTo, message => { agreement?.hear(message) })
   const purges = new Purges({
     store,
-    log: new PurgeLog(link, prefix, ttlSeconds),
+    log: new PurgeLog(keys),
     local: forgetting,
     chain: () => generations?.isAgreed === true ? tracker.chain : undefined,
     tell: async chainId => { await news.tell(chainId) }
@@ -104,12 +106,12 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
       ? [
           ...health.warnings,
           ...(store.refusal === undefined ? [] : [`Redis refuses writes: ${store.refusal}`]),
-          ...(purges.hasPending ? ['Redis is not read: it could not be told of all purges yet'] : [])
+          ...(purges.hasPending || generations?.isLeaving === true ? ['Redis is not read: it could not be told of all purges yet'] : [])
         ]
       : [`Redis does not answer: ${link.lastError}`],
     start: async whoDecides => {
       generations = whoDecides
-      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, upstreams, now, onHeard: () => { isInDoubt = false }, onLooked: () => { store.resume() } })
+      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, now, onHeard: () => { isInDoubt = false }, onLooked: () => { store.resume() } })
       await link.start()
       if (!link.isUp) tellOfAbsence(link.lastError)
       news.start()

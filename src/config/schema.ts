@@ -9,6 +9,8 @@ const optionalFile = z.string().refine(isReadable, 'expected a file that can be 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
 const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081')
 const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text), 'expected a URL such as redis://127.0.0.1:6379')
+  // The library would take its own settings from a query, above varve's.
+  .refine(text => !/[?#]/.test(text), 'expected a URL without query or fragment: what may be set has keys of its own beside it')
 const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example')
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')

@@ -43,6 +43,5 @@ export function maskUrl (text: string): string {
   const url = new URL(text)
   if (url.password !== '') url.password = mask
   if (url.username !== '') url.username = mask
-  if (url.search !== '') url.search = `?${mask}`
   return url.origin === 'null' || url.pathname === '/' ? url.href : `${url.origin}/${mask}`
 }

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { type Tracker } from '../ledger/tracker.js'
 import { type LiveReleases } from '../nodes/live-releases.js'
 import { type RedisLink } from '../redis/link.js'
@@ -17,8 +17,6 @@ export interface AgreementOptions {
   readonly news: News
   readonly tracker: Tracker
   readonly releases: LiveReleases
-  /** The URLs of the nodes, under whose digests it is remembered which chain each had. */
-  readonly upstreams: readonly string[]
   readonly now: () => number
   /** Told when it is known what the others say: before that, after an outage, another chain may bear this one's number. */
   readonly onHeard: () => void
@@ -74,13 +72,12 @@ export class Agreement {
 
   /** Where no node answers: the chain and generation that all upstreams were last known to have, if it is one. */
   async recall (): Promise<void> {
-    const { control, upstreams, generations, tracker } = this.#options
+    const { control, generations, tracker } = this.#options
     if (tracker.chain !== undefined) return
-    const chains = (await Promise.all(upstreams.map(async url => await control.upstream(digestOf(url))))).filter(chain => chain !== undefined)
-    const [first] = chains
-    if (first === undefined || chains.some(({ chainId }) => chainId !== first.chainId)) return
-    const generation = Math.max(...chains.map(chain => chain.generation))
-    generations.recall(first.chainId, generation, await control.read(first.chainId))
+    const upstreams = await control.upstreams()
+    const [first] = upstreams
+    if (first === undefined || upstreams.some(({ chainId }) => chainId !== first.chainId)) return
+    generations.recall(first.chainId, upstreams, await control.read(first.chainId))
   }
 
   async #lookAndAgain (): Promise<void> {
@@ -136,16 +133,12 @@ export class Agreement {
     this.#options.releases.heard(live.flatMap(({ releases }) => releases))
   }
 
+  /** Should the control key be lost while no replica runs, this is what a chain that has taken its place is told by. */
   async #remember (chainId: number, generation: number): Promise<void> {
-    const { control, upstreams, now } = this.#options
-    const text = `${chainId} ${generation}`
+    const { control, generations: { own }, now } = this.#options
+    const text = [chainId, generation, ...own.anchors.map(({ hash }) => hash)].join(' ')
     if (this.#remembered?.text === text && now() - this.#remembered.atMs < rememberEveryMs) return
     this.#remembered = { text, atMs: now() }
-    await Promise.all(upstreams.map(async url => { await control.rememberUpstream(digestOf(url), { chainId, generation }) }))
+    await control.rememberUpstreams({ chainId, generation, ...own })
   }
-}
-
-/** A URL may hold a key, so what stands in Redis is its digest. */
-function digestOf (url: string): string {
-  return createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)
 }

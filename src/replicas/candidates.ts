@@ -1,13 +1,10 @@
 import { Anchors } from '../ledger/anchors.js'
 import { type ControlState } from './control.js'
 import { type Verdict } from './marks.js'
-import { type KnownGeneration } from './words.js'
+import { type KnownGeneration, type UpstreamChain } from './words.js'
 
 /** A generation that a chain may be of, and what is known of it. */
 export type Candidate = readonly [generation: number, known: KnownGeneration]
-
-/** What is known of a generation that nobody has told of. */
-export const nothingKnown: KnownGeneration = { anchors: [], head: undefined }
 
 /** The generations that replicas know, the highest first. */
 export function candidatesIn ({ generations }: ControlState): Candidate[] {
@@ -30,10 +27,25 @@ export async function choose (candidates: readonly Candidate[], verdictOn: (know
   return unproven
 }
 
-/** The generation that an upstream was last known to have, or a later one that is surely of the same chain; undefined where two chains could be meant. */
-export function rememberedIn (state: ControlState, mapped: number): Candidate | undefined {
+/** What upstreams alone are known to have had: the control key has lost it, or it is too old to stand there. */
+export function rememberedAlone ({ generations }: ControlState, upstreams: readonly UpstreamChain[]): Candidate[] {
+  return upstreams.filter(({ generation }) => !generations.has(generation)).map(({ generation, anchors, head }) => [generation, { anchors, head }])
+}
+
+/**
+ * Whether what is remembered of an upstream alone counts only with proof: its address may bear another chain by now. Of a chain without
+ * marks, as of nodes that do not serve blocks by height, the position must do; what bears neither, as older versions wrote it, proves nothing.
+ */
+export function needsProof ({ anchors, head }: KnownGeneration): boolean {
+  return anchors.length > 0 || head === undefined
+}
+
+/** The generation that upstreams were last known to have, or a later one that is surely of the same chain; undefined where two chains could be meant. */
+export function rememberedIn (state: ControlState, upstreams: readonly UpstreamChain[]): Candidate | undefined {
   const [highest] = candidatesIn(state)
-  const remembered = state.generations.get(mapped)
-  if (highest === undefined || highest[0] <= mapped) return [mapped, remembered ?? nothingKnown]
-  return remembered !== undefined && new Anchors(remembered.anchors).isSameAs(highest[1].anchors) === true ? highest : undefined
+  const mapped = Math.max(...upstreams.map(({ generation }) => generation))
+  const known = state.generations.get(mapped) ?? upstreams.find(({ generation, head }) => generation === mapped && head !== undefined)
+  if (known === undefined) return undefined
+  if (highest === undefined || highest[0] <= mapped) return [mapped, known]
+  return new Anchors(known.anchors).isSameAs(highest[1].anchors) === true ? highest : undefined
 }

@@ -1,7 +1,7 @@
-import { type RedisLink } from '../redis/link.js'
-import { type RedisClient } from '../redis/place.js'
+import { createHash } from 'node:crypto'
 import { seal } from './seal.js'
 import { generationIn, signIn, upstreamIn } from './shapes.js'
+import { type SharedKeys } from './shared-keys.js'
 import { type KnownGeneration, type Sign, type UpstreamChain } from './words.js'
 
 /** Everything in the control key of a chain. */
@@ -12,33 +12,25 @@ export interface ControlState {
 
 // Who runs on an older one than this is long gone.
 const keptGenerations = 4
-// No read waits for this.
-const patientMs = 500
 
 /**
  * The control key of each chain: a hash with a field for each generation and each replica, so that none overwrites what is another's.
- * What is lost or damaged is published again from memory by whoever still knows it; it never means that anything changed.
+ * What is lost or damaged is published again from memory by whoever still knows it; it never means that anything changed. Beside it,
+ * for when nobody is left who knows, stands what each upstream was last known to have.
  */
 export class Control {
-  readonly #link: RedisLink
-  readonly #prefix: string
-  readonly #ttlSeconds: number
+  readonly #keys: SharedKeys
+  readonly #upstreams: readonly string[]
 
-  constructor (link: RedisLink, prefix: string, ttlSeconds: number) {
-    this.#link = link
-    this.#prefix = prefix
-    this.#ttlSeconds = ttlSeconds
+  /** The URLs of this process's upstreams may hold a secret, so what stands in Redis is their digests. */
+  constructor (keys: SharedKeys, upstreamUrls: readonly string[]) {
+    this.#keys = keys
+    this.#upstreams = upstreamUrls.map(url => `upstream ${digestOf(url)}`)
   }
 
   /** Fails where Redis does not answer. */
   async read (chainId: number): Promise<ControlState> {
-    const key = this.#keyOf(chainId)
-    const fields = await this.#ask(async client => await client.hgetall(key).catch(async (error: unknown) => {
-      if (!(error instanceof Error) || !error.message.startsWith('WRONGTYPE')) throw error
-      // Whatever took its place is no word of ours.
-      await client.del(key)
-      return {}
-    }))
+    const fields = await this.#keys.read(nameOf(chainId), async (client, key) => await client.hgetall(key)) ?? {}
     const generations = new Map<number, KnownGeneration>()
     const replicas = new Map<string, Sign>()
     const damaged: string[] = []
@@ -50,7 +42,7 @@ export class Control {
       else if (sign !== undefined) replicas.set(field.slice(1), sign)
       else damaged.push(field)
     }
-    if (damaged.length > 0) await this.#ask(async client => await client.hdel(key, ...damaged)).catch(() => {})
+    if (damaged.length > 0) await this.#keys.write(nameOf(chainId), async (client, key) => await client.hdel(key, ...damaged)).catch(() => {})
     return { generations, replicas }
   }
 
@@ -62,8 +54,7 @@ export class Control {
 
   /** Takes the number of a generation for a chain; whether nobody had it. */
   async claim (chainId: number, generation: number, known: KnownGeneration): Promise<boolean> {
-    const key = this.#keyOf(chainId)
-    return await this.#ask(async client => (await Promise.all([client.hsetnx(key, `g${generation}`, seal(known)), client.expire(key, this.#ttlSeconds)]))[0] === 1)
+    return await this.#keys.write(nameOf(chainId), async (client, key) => await client.hsetnx(key, `g${generation}`, seal(known))) === 1
   }
 
   /** Gives a sign of life, and forgets the replicas that have given none for long. */
@@ -71,31 +62,27 @@ export class Control {
     await this.#set(chainId, { [`r${replica}`]: seal(sign) }, gone.map(name => `r${name}`))
   }
 
-  /** Which chain and generation an upstream was last known to have. */
-  async upstream (digest: string): Promise<UpstreamChain | undefined> {
-    return upstreamIn(await this.#ask(async client => await client.get(this.#upstreamKey(digest))))
+  /** Which chain and generation this process's upstreams were last known to have, of those that are remembered. */
+  async upstreams (): Promise<UpstreamChain[]> {
+    const texts = await Promise.all(this.#upstreams.map(async name => await this.#keys.read(name, async (client, key) => await client.get(key))))
+    return texts.map(upstreamIn).filter(upstream => upstream !== undefined)
   }
 
-  async rememberUpstream (digest: string, chain: UpstreamChain): Promise<void> {
-    await this.#ask(async client => await client.set(this.#upstreamKey(digest), seal(chain), 'EX', this.#ttlSeconds))
+  async rememberUpstreams (chain: UpstreamChain): Promise<void> {
+    await Promise.all(this.#upstreams.map(async name => { await this.#keys.write(name, async (client, key) => await client.set(key, seal(chain))) }))
   }
 
   async #set (chainId: number, fields: Readonly<Record<string, string>>, gone: readonly string[]): Promise<void> {
-    const key = this.#keyOf(chainId)
-    await this.#ask(async client => {
-      await Promise.all([client.hset(key, fields), ...(gone.length > 0 ? [client.hdel(key, ...gone)] : []), client.expire(key, this.#ttlSeconds)])
+    await this.#keys.write(nameOf(chainId), async (client, key) => {
+      await Promise.all([client.hset(key, fields), ...(gone.length > 0 ? [client.hdel(key, ...gone)] : [])])
     })
   }
+}
 
-  async #ask<T> (work: (client: RedisClient) => Promise<T>): Promise<T> {
-    return await this.#link.ask('control', work, patientMs)
-  }
+function nameOf (chainId: number): string {
+  return `control ${chainId}`
+}
 
-  #keyOf (chainId: number): string {
-    return `${this.#prefix}control ${chainId}`
-  }
-
-  #upstreamKey (digest: string): string {
-    return `${this.#prefix}upstream ${digest}`
-  }
+function digestOf (url: string): string {
+  return createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)
 }

@@ -1,33 +1,35 @@
 import { type Position, type StampedPosition } from '../ledger/position.js'
 import { contradicts } from '../ledger/tracker.js'
-import { rememberedIn } from './candidates.js'
+import { Afresh } from './afresh.js'
+import { needsProof, rememberedIn } from './candidates.js'
 import { type ControlState } from './control.js'
 import { type GenerationOptions } from './generation-options.js'
 import { Hearing } from './hearing.js'
 import { Marks } from './marks.js'
 import { settleOn } from './settling.js'
-import { type KnownGeneration } from './words.js'
+import { type KnownGeneration, type UpstreamChain } from './words.js'
 
 /** Which generation of the chain this process keys by, and the blocks by which that chain is known again (law 7). */
 export class Generations {
   readonly #options: GenerationOptions
   readonly #marks: Marks
   readonly #hearing: Hearing
+  readonly #afresh: Afresh
   // Whether what the other replicas know was heard when the generation was settled.
   #isAgreed: boolean
   // A reset leaves every generation up to this one behind.
   #ruledOut = 0
   #settling: Promise<void> | undefined
   #resets = 0
-  #isRecalled = false
-  // Purged while it was not known which generation the others are on.
-  #isToLeave = false
+  // Keyed by what upstreams were last known to have, and whether nobody else tells of that.
+  #recalled: { readonly isAlone: boolean } | undefined
   #renewedAt = -Infinity
 
   constructor (options: GenerationOptions) {
     this.#options = options
     this.#marks = new Marks(options)
     this.#hearing = new Hearing(options, this.#marks, this)
+    this.#afresh = new Afresh(options, this)
     this.#isAgreed = options.control === undefined
   }
 
@@ -36,23 +38,30 @@ export class Generations {
     return { anchors: this.#marks.list, head: this.#options.tracker.stamped }
   }
 
+  /** Whether keys mean the same to every replica: not where another chain may bear this number, nor before an own one has been claimed. */
   get isAgreed (): boolean {
-    return this.#isAgreed
+    return this.#isAgreed && !this.#afresh.isPending
+  }
+
+  /** Whether everything was purged here and the others could not be told yet. */
+  get isLeaving (): boolean {
+    return this.#afresh.isPending
   }
 
   /** Before a node that was away is believed: whether it has come back with the same chain. */
   async welcome (stamped: StampedPosition): Promise<boolean> {
     const { tracker, now } = this.#options
     // What was recalled is only what the node last had, and yields to what it says now.
-    if (this.#isRecalled && tracker.chainId !== stamped.position.chainId) {
+    const recalled = this.#recalled
+    this.#recalled = undefined
+    if (recalled !== undefined && tracker.chainId !== stamped.position.chainId) {
       tracker.unsettle()
       this.#marks.replace([])
     }
-    this.#isRecalled = false
     if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return false
     this.#hearing.askAgain()
     if (tracker.chain === undefined) await this.settle(stamped)
-    else if (await this.#isAnother(stamped.position)) await this.begin(stamped)
+    else if (await this.#isAnother(stamped.position, recalled?.isAlone)) await this.begin(stamped)
     // A process that has just begun has little to lose, and what others have kept is known by their own marks.
     if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + unmarkedMs
     return true
@@ -93,30 +102,30 @@ export class Generations {
   async hear (state: ControlState): Promise<void> {
     const { tracker, readHead } = this.#options
     if (tracker.chain === undefined) return
-    if (this.#isAgreed) return await this.#hearing.hear(state)
-    const now = await readHead() ?? tracker.stamped
-    if (now !== undefined) await this.settle(now)
+    if (this.#isAgreed) await this.#hearing.hear(state)
+    else {
+      const now = await readHead() ?? tracker.stamped
+      if (now !== undefined) await this.settle(now)
+    }
+    if (this.#isAgreed && this.isLeaving) await this.#afresh.claim()
   }
 
-  /** With no node to ask: keys by what an upstream was last known to have, unless it could mean two chains. */
-  recall (chainId: number, mapped: number, state: ControlState): void {
+  /** With no node to ask: keys by what upstreams were last known to have, unless it could mean two chains. */
+  recall (chainId: number, upstreams: readonly UpstreamChain[], state: ControlState): void {
     const { tracker } = this.#options
     if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
-    const remembered = rememberedIn(state, mapped)
+    const remembered = rememberedIn(state, upstreams)
     if (remembered === undefined) return
     const [generation, known] = remembered
     tracker.settle({ id: chainId, generation }, known.head, false)
     this.#marks.replace(known.anchors)
     this.#isAgreed = true
-    this.#isRecalled = true
+    this.#recalled = { isAlone: !state.generations.has(generation) }
   }
 
-  /** Leaves everything that is kept behind. */
-  startAfresh (): number {
-    const { tracker } = this.#options
-    this.#isToLeave ||= !this.#isAgreed
-    this.adopt(tracker.next, this.own, true)
-    return tracker.generation
+  /** Leaves everything that is kept behind: here at once, and everywhere when the others can be told. */
+  startAfresh (): void {
+    this.#afresh.begin()
   }
 
   /** Two that began at once with two chains of one name have taken the same number: one goes on. */
@@ -140,9 +149,6 @@ export class Generations {
     this.#isAgreed = isAgreed
     tracker.settle({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
     if (generation !== before) events.onGeneration(generation)
-    if (!isAgreed || !this.#isToLeave) return
-    this.#isToLeave = false
-    this.startAfresh()
   }
 
   /** Goes over to a generation that another replica, or an operator, has begun. */
@@ -157,11 +163,12 @@ export class Generations {
   }
 
   // One with an earlier time is the older of two chains, which the tracker refuses by itself.
-  async #isAnother (position: Position): Promise<boolean> {
+  async #isAnother (position: Position, isToBeProven = false): Promise<boolean> {
     const { tracker } = this.#options
     const { position: shown, generation } = tracker
-    const isOlder = shown !== undefined && position.head.timestampUsec < shown.head.timestampUsec && contradicts(position, shown)
-    return !isOlder && await this.#marks.verdictOn(this.own, position) === 'other' && tracker.generation === generation
+    if (shown !== undefined && position.head.timestampUsec < shown.head.timestampUsec && contradicts(position, shown)) return false
+    const verdict = await this.#marks.verdictOn(this.own, position)
+    return (verdict === 'other' || (verdict === 'unknown' && isToBeProven && needsProof(this.own))) && tracker.generation === generation
   }
 
   /** Begins anew, since a node has shown that its chain is another one. */

@@ -1,9 +1,10 @@
 import { type StampedPosition } from '../ledger/position.js'
 import { within } from '../within.js'
-import { type Candidate, candidatesIn, choose, inOrder, nothingKnown } from './candidates.js'
+import { type Candidate, candidatesIn, choose, inOrder, needsProof, rememberedAlone } from './candidates.js'
+import { type Control, type ControlState } from './control.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type Marks } from './marks.js'
-import { type KnownGeneration } from './words.js'
+import { type KnownGeneration, nothingKnown } from './words.js'
 
 /** Which generation a chain is, and whether the other replicas could be asked. */
 export interface Decision {
@@ -25,13 +26,18 @@ export async function settleOn (stamped: StampedPosition, { tracker, control }: 
   const { position } = stamped
   const own: Candidate[] = tracker.chain === undefined ? [] : [[tracker.generation, { anchors: marks.list, head: tracker.stamped }]]
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
-    const state = await control?.read(position.chainId).catch(() => undefined)
-    const shared = state === undefined ? [] : candidatesIn(state)
-    for (const [generation] of shared) tracker.heardOf(generation)
+    const heard = control && await heardAt(control, position.chainId).catch(() => undefined)
+    const { state, shared, alone } = heard ?? { state: undefined, shared: [], alone: [] }
+    const told = [...alone, ...shared]
+    for (const [generation] of told) tracker.heardOf(generation)
     // A number that nobody shares may have been another chain's, and be forgotten for being so old.
-    const unshared = own.filter(([generation]) => shared.every(([other]) => other < generation))
-    const candidates = inOrder([...unshared, ...shared]).filter(([generation]) => generation > ruledOut)
-    const chosen = await choose(candidates, async known => await marks.verdictOn(known, position))
+    const unshared = own.filter(([generation]) => told.every(([other]) => other < generation))
+    const candidates = inOrder([...unshared, ...told]).filter(([generation]) => generation > ruledOut)
+    const toProve = new Set(alone.map(([, known]) => known).filter(needsProof))
+    const chosen = await choose(candidates, async known => {
+      const verdict = await marks.verdictOn(known, position)
+      return verdict === 'unknown' && toProve.has(known) ? 'other' : verdict
+    })
     if (chosen === undefined) marks.replace([])
     else marks.add(chosen[1].anchors)
     const decided = { known: chosen?.[1] ?? nothingKnown, generation: chosen?.[0] ?? (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.next) }
@@ -42,4 +48,10 @@ export async function settleOn (stamped: StampedPosition, { tracker, control }: 
     if (await control.claim(position.chainId, decided.generation, { anchors: marks.list, head: stamped }).catch(() => false)) return { ...decided, isAgreed: true }
   }
   return { generation: tracker.next, known: nothingKnown, isAgreed: false }
+}
+
+/** The generations that the control key tells of, and those that only this process's upstreams are remembered to have had. */
+async function heardAt (control: Control, chainId: number): Promise<{ state: ControlState, shared: Candidate[], alone: Candidate[] }> {
+  const [state, upstreams] = await Promise.all([control.read(chainId), control.upstreams()])
+  return { state, shared: candidatesIn(state), alone: rememberedAlone(state, upstreams.filter(upstream => upstream.chainId === chainId)) }
 }

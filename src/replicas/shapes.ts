@@ -1,17 +1,14 @@
 import { type Anchor } from '../ledger/anchors.js'
 import { type StampedPosition } from '../ledger/position.js'
 import { unseal } from './seal.js'
-import { type KnownGeneration, type Message, type Purge, type Sign, type UpstreamChain } from './words.js'
+import { type KnownGeneration, type Message, nothingKnown, type Purge, type Sign, type UpstreamChain } from './words.js'
 
 // What stands in Redis may come from a version of varve that means something else by it: what has not the shape that is
 // expected is as good as lost.
 
 /** What is known of a generation, as it was sealed. */
 export function generationIn (text: string): KnownGeneration | undefined {
-  const value = unseal(text)
-  if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
-  const { anchors, head } = value
-  return head === undefined || isStamped(head) ? { anchors, head } : undefined
+  return knownIn(unseal(text))
 }
 
 /** A replica's sign of life. */
@@ -20,12 +17,13 @@ export function signIn (text: string): Sign | undefined {
   return isObject(value) && typeof value['beat'] === 'number' && isListOf(value['releases'], isText) ? { beat: value['beat'], releases: value['releases'] } : undefined
 }
 
-/** Which chain an upstream had. */
-export function upstreamIn (text: string | null): UpstreamChain | undefined {
+/** Which chain an upstream had. Older versions wrote no more than its number: that still leads to what the control key says of it. */
+export function upstreamIn (text: string | null | undefined): UpstreamChain | undefined {
   const value = unseal(text)
   if (!isObject(value)) return undefined
   const { chainId, generation } = value
-  return typeof chainId === 'number' && typeof generation === 'number' ? { chainId, generation } : undefined
+  const known = value['anchors'] === undefined ? nothingKnown : knownIn(value)
+  return typeof chainId === 'number' && typeof generation === 'number' && known !== undefined ? { chainId, generation, ...known } : undefined
 }
 
 /** A purge. */
@@ -42,6 +40,12 @@ export function messageIn (text: string): Message | undefined {
   const { kind, chainId, generation, stamped } = value
   if (kind === 'look' && typeof chainId === 'number') return { kind, chainId }
   return kind === 'head' && typeof generation === 'number' && isStamped(stamped) ? { kind, generation, stamped } : undefined
+}
+
+function knownIn (value: unknown): KnownGeneration | undefined {
+  if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
+  const { anchors, head } = value
+  return head === undefined || isStamped(head) ? { anchors, head } : undefined
 }
 
 function isStamped (value: unknown): value is StampedPosition {

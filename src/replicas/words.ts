@@ -8,14 +8,17 @@ export interface KnownGeneration {
   readonly head: StampedPosition | undefined
 }
 
+/** What is known of a generation that nobody has told of. */
+export const nothingKnown: KnownGeneration = { anchors: [], head: undefined }
+
 /** What a replica says of itself: a number that rises, so that the others see that it lives, and the releases that its nodes run. */
 export interface Sign {
   readonly beat: number
   readonly releases: readonly string[]
 }
 
-/** Which chain and generation an upstream had. */
-export interface UpstreamChain {
+/** Which chain and generation an upstream had, and what that chain is known by should everything else that was known of it be lost. */
+export interface UpstreamChain extends KnownGeneration {
   readonly chainId: number
   readonly generation: number
 }

@@ -2,19 +2,17 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { encodeStored } from '../../src/cache/stored.js'
 import { type ReadKeys } from '../../src/reads/read.js'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '../../src/sandbox/sandbox.js'
 import { type Ask, ask, item } from '../support/client.js'
 import { checkAsync, seeded } from '../support/properties.js'
 import { startRedis } from '../support/redis-server.js'
+import { nodeOf, written } from '../support/replicas.js'
+import { fromMemory, fromRedis, status, stored } from '../support/said.js'
 import { storeAt, storedOf, type TestStore } from '../support/shared-store.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
-const status = 'cache-status'
-const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
-const fromRedis = 'varve; hit; detail=redis'
-const fromMemory = 'varve; hit; detail=memory'
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000'
 const page = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=500&limit=10'
 
@@ -37,20 +35,13 @@ const keepBlock = async (store: TestStore, first: bigint, last: bigint, height: 
 const findBlock = async (store: TestStore, version: bigint): Promise<string | undefined> =>
   (await store.find({ value: 'v', text: 'v', blocks: family }, version))?.stored.body.toString()
 
-const written = async (varve: TestVarve, count: number): Promise<void> => {
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === count, `${count} entries are written`)
-}
 const replicaOf = async (t: Test, sandbox: Sandbox, change: { pages?: { eventsTtlSeconds: number }, ttlSeconds?: number } = {}): Promise<TestVarve> => {
   const { pages = {}, ttlSeconds = 1000 } = change
   return await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000, ttlSeconds } }, pages })
 }
-async function sandboxOf (t: Test): Promise<Sandbox> {
-  const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
-  return sandbox
-}
+
 t.test('an answer that one replica read is every replica\'s, byte for byte and with all that belongs to it', async t => {
-  const sandbox = await sandboxOf(t)
+  const sandbox = await nodeOf(t)
   const reads: Array<readonly [string, Ask]> = [
     [`${modules}&limit=2`, {}],
     [modules, {}],
@@ -82,7 +73,7 @@ t.test('an answer that one replica read is every replica\'s, byte for byte and w
 })
 
 t.test('a not-found is shared under the text that was asked, a value under any', async t => {
-  const sandbox = await sandboxOf(t)
+  const sandbox = await nodeOf(t)
   const a = await replicaOf(t, sandbox)
   const target = '/v1/tables/0x5eed/item?ledger_version=2000'
   const missing = await a.get(target, item('u64', '"99999"'))
@@ -107,7 +98,7 @@ const harms: Array<readonly [string, (key: string) => Promise<unknown>]> = [
 
 for (const [name, harm] of harms) {
   t.test(`a value that is ${name} is a miss and counted, on any read; the node is asked once and the true answer takes its place`, async t => {
-    const sandbox = await sandboxOf(t)
+    const sandbox = await nodeOf(t)
     const a = await replicaOf(t, sandbox)
     const targets = [modules, page, '/v1/blocks/by_version/9000']
     const bodies: string[] = []
@@ -131,7 +122,7 @@ for (const [name, harm] of harms) {
 }
 
 t.test('the value of one read moved to the key of another is not its answer', async t => {
-  const sandbox = await sandboxOf(t)
+  const sandbox = await nodeOf(t)
   const a = await replicaOf(t, sandbox)
   const others = [modules, '/v1/accounts/0x42/modules?ledger_version=2000', `${modules.slice(0, -4)}2001`]
   for (const target of others) await a.get(target)
@@ -233,7 +224,7 @@ t.test('every key in Redis expires: entries by their own time and no later than 
 })
 
 t.test('a varve leaves no key in Redis that does not expire, whatever it does there', async t => {
-  const sandbox = await sandboxOf(t)
+  const sandbox = await nodeOf(t)
   const a = await replicaOf(t, sandbox)
   for (const target of [modules, page, '/v1/blocks/by_version/9000']) await a.get(target)
   await written(a, 3)
@@ -280,7 +271,7 @@ t.test('an entry that expires between its value and its time is a miss', async t
 })
 
 t.test('a page of events is served from memory for no longer than it would have been from Redis, on every replica', async t => {
-  const sandbox = await sandboxOf(t)
+  const sandbox = await nodeOf(t)
   const pages = { eventsTtlSeconds: 600 }
   const a = await replicaOf(t, sandbox, { pages })
   await a.get(page)

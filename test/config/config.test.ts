@@ -275,6 +275,14 @@ t.test('an upstream is an http or https URL without credentials, query or fragme
   for (const url of ['redis://', 'redis:///1', 'h:6379', 'redis://h:port', 'redis://h:99999', 'redis://[', 'http://h']) t.ok(isRefused({ VARVE_REDIS: url }), url)
 })
 
+t.test('the URL of Redis has no query and no fragment, which would set what varve sets itself', async t => {
+  const mistake = 'expected a URL without query or fragment: what may be set has keys of its own beside it'
+  for (const url of ['redis://h?enableOfflineQueue=true', 'rediss://:s3cret@h:1/2?db=3', 'redis://h/?', 'redis://h#a']) {
+    expectMistakes(t, () => load(t, `cache: { redis: { url: "${url}" } }`), { 'cache.redis.url': mistake })
+    expectMistakes(t, () => loadConfig({}, { redis: url }), { 'cache.redis.url (from --redis)': mistake })
+  }
+})
+
 t.test('two upstreams cannot share a name, given or by their place', async t => {
   expectMistakes(t, () => load(t, 'upstreams: [{ name: a, url: "http://h" }, { name: b, url: "http://h" }, { name: a, url: "http://i" }, { url: "http://h" }, { name: node-4, url: "http://h" }]'), {
     'upstreams.2.name': 'expected a name of its own, but a is taken, got "a"',
@@ -355,7 +363,7 @@ upstreams:
   - { url: https://h:444/s3cret/, headers: { authorization: Bearer s3cret, x-other: s3cret } }
   - { name: plain, url: "http://h:80" }
 clients: { required: true, keys: [{ name: shown, key: s3cret, requestsPerSecond: 5 }] }
-cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2?password=s3cret" } }
+cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
 `)
   const shown = maskSecrets(config)
   t.notMatch(JSON.stringify(shown), /s3cret/)
@@ -363,7 +371,7 @@ cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2?password=s3cret" } }
     admin: { listen: '127.0.0.1:9464', token: '***' },
     upstreams: [{ url: 'https://h:444/***', headers: { authorization: '***', 'x-other': '***' } }, { name: 'plain', url: 'http://h/' }],
     clients: { required: true, keys: [{ name: 'shown', key: '***', requestsPerSecond: 5 }] },
-    cache: { redis: { url: 'rediss://***:***@h:6380/2?***' } }
+    cache: { redis: { url: 'rediss://***:***@h:6380/2' } }
   })
   t.match(config.admin.token, 's3cret', 'and the settings themselves keep theirs')
   t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://h:1' }, {}).config).cache.redis.url, 'redis://h:1')

@@ -9,11 +9,10 @@ import { type EndpointName, type Fault, type Sandbox, type SandboxOptions, start
 import { ask, item } from '../support/client.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { checkAsync, seeded } from '../support/properties.js'
+import { fromMemory, status } from '../support/said.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
-const status = 'cache-status'
-const hit = 'varve; hit; detail=memory'
 const version_ = 'x-node-ledger-version'
 const info = '/v1/info'
 const gas = '/v1/estimate_gas_price'
@@ -244,7 +243,7 @@ t.test('over the wire: a burst costs the node one read, and so does all that fol
     const burst = await Promise.all(Array.from({ length: 1000 }, async () => await varve.get(target, { agent })))
     t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each is answered, with the same')
     sandbox.ledger.grow(50)
-    t.match(await varve.get(target), { body: burst[0]?.body, headers: { [status]: hit, 'cache-control': 'no-store' } })
+    t.match(await varve.get(target), { body: burst[0]?.body, headers: { [status]: fromMemory, 'cache-control': 'no-store' } })
     t.equal(sandbox.asked.of(endpoint), 1)
     const count = async (outcome: string): Promise<number> => await varve.metric(`varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="200"}`) ?? 0
     const forwarded = burst.filter(({ headers }) => headers[status] === 'varve; fwd=bypass').length
@@ -272,15 +271,15 @@ t.test('node info bears the position known, the gas estimate its own; given agai
   sandbox.ledger.pruneTo(120)
   const [{ version: second }, { version: risen }] = [sandbox.ledger.head, sandbox.ledger.oldest]
   t.match((await varve.get(gas)).headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store', ...at(second, risen) })
-  t.match((await varve.get(info)).headers, { [status]: hit, 'cache-control': 'no-store', vary: 'Accept, Accept-Encoding', etag: told.headers.etag, ...at(second, risen) })
+  t.match((await varve.get(info)).headers, { [status]: fromMemory, 'cache-control': 'no-store', vary: 'Accept, Accept-Encoding', etag: told.headers.etag, ...at(second, risen) })
   sandbox.ledger.grow()
   const third = sandbox.ledger.head.version
   await varve.get('/v1')
   sandbox.faults.add({ kind: 'lag', blocks: 10 })
   await varve.get('/v1')
-  for (const target of [info, gas]) t.match((await varve.get(target)).headers, { [status]: hit, ...at(third, risen) })
-  t.match(await varve.get(info, { headers: { 'if-none-match': String(told.headers.etag) } }), { status: 304, body: '', headers: { [status]: hit, ...at(third, risen) } })
-  t.match(await varve.get(info, { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: hit } })
+  for (const target of [info, gas]) t.match((await varve.get(target)).headers, { [status]: fromMemory, ...at(third, risen) })
+  t.match(await varve.get(info, { headers: { 'if-none-match': String(told.headers.etag) } }), { status: 304, body: '', headers: { [status]: fromMemory, ...at(third, risen) } })
+  t.match(await varve.get(info, { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: fromMemory } })
   t.same([sandbox.asked.of('info'), sandbox.asked.of('estimate_gas_price')], [1, 1])
 })
 
@@ -304,7 +303,7 @@ t.test('node info is JSON whatever is asked for, also where the node answers its
     const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex }, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
     const [first, second] = [await varve.get(info, both[1]), await varve.get(info, both[0])]
     t.match(first, { status: 200, headers: { [status]: 'varve; fwd=bypass', 'content-type': 'application/json; charset=utf-8', [version_]: String(sandbox.ledger.head.version) } })
-    t.match(second, { status: 200, body: first.body, headers: { [status]: hit } })
+    t.match(second, { status: 200, body: first.body, headers: { [status]: fromMemory } })
     t.equal(JSON.parse(first.body)[infoIsIndex ? 'git_hash' : 'node_type'], infoIsIndex ? sandbox.ledger.release : 'PublicFullnode')
     if (!infoIsIndex) t.same(JSON.parse(first.body), JSON.parse((await ask(sandbox.url, info, both[1])).body))
     for (const how of [...both, ...both]) t.same((await varve.get(gas, how)).bytes, (await ask(sandbox.url, gas, how)).bytes)
@@ -354,7 +353,7 @@ t.test('a latest read may be as old as stateMs, is a hit then, and bears both ha
   const present = positionIn(sandbox)
   const again = []
   for (const [target, how] of reads) again.push(await varve.get(target, how))
-  for (const { headers } of again) t.match(headers, { [status]: hit, 'cache-control': 'no-store', ...readAt })
+  for (const { headers } of again) t.match(headers, { [status]: fromMemory, 'cache-control': 'no-store', ...readAt })
   t.same(again.map(({ bytes }) => bytes), told.map(({ bytes }) => bytes))
   t.match((await varve.get(`${modules}?ledger_version=${sandbox.ledger.head.version}`)).headers, { [status]: /miss/, ...present }, 'the same at a version bears the present one')
   t.match((await varve.get(gas)).headers, { [status]: 'varve; fwd=bypass', ...present })
@@ -389,8 +388,8 @@ t.test('a missing item is held for the same text of its key alone', async t => {
   const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000, promote: false } })
   t.match(await varve.get(table, item('u64', '"8"')), { status: 404, body: /"1"/, headers: { [status]: 'varve; fwd=bypass' } })
   t.match(await varve.get(table, item('u64', '"08"')), { status: 404, body: /"2"/, headers: { [status]: 'varve; fwd=bypass' } })
-  t.match(await varve.get(table, item('u64', ' "8" ')), { status: 404, body: /"1"/, headers: { [status]: hit, [version_]: '1000' } })
-  t.match(await varve.get(table, item('u64', '"08"')), { status: 404, body: /"2"/, headers: { [status]: hit } })
+  t.match(await varve.get(table, item('u64', ' "8" ')), { status: 404, body: /"1"/, headers: { [status]: fromMemory, [version_]: '1000' } })
+  t.match(await varve.get(table, item('u64', '"08"')), { status: 404, body: /"2"/, headers: { [status]: fromMemory } })
   t.equal(stub.asked.length, 2)
 })
 
@@ -422,7 +421,7 @@ t.test('a gas estimate of a node that lags is not given again under the present 
   const varve = await varveAt(t, stub.url, { latest: { gasMs: 3_600_000 } })
   t.match(await varve.get(gas), { headers: { [status]: 'varve; fwd=bypass', [version_]: '900' } })
   t.match(await varve.get(gas), { body: '[3]', headers: { [status]: 'varve; fwd=bypass', [version_]: '1000' } })
-  t.match(await varve.get(gas), { body: '[3]', headers: { [status]: hit, [version_]: '1000' } })
+  t.match(await varve.get(gas), { body: '[3]', headers: { [status]: fromMemory, [version_]: '1000' } })
 })
 
 t.test('a latest read is kept for the version that it was read at, also while it is held, unless promote is off', async t => {
@@ -436,9 +435,9 @@ t.test('a latest read is kept for the version that it was read at, also while it
       const name = `stateMs ${stateMs}, promote ${promote}`
       t.match((await varve.get(table, item('u64', '"7"'))).headers, stateMs === 0
         ? { [status]: 'varve; fwd=bypass', [version_]: String(sandbox.ledger.head.version) }
-        : { [status]: hit, [version_]: String(version) }, name)
+        : { [status]: fromMemory, [version_]: String(version) }, name)
       const pinned = await varve.get(`${table}?ledger_version=${version}`, item('u64', '"007"'))
-      t.match(pinned, { body: first.body, headers: { [status]: promote ? hit : /^varve; fwd=uri-miss;/, 'cache-control': 'no-cache', [version_]: String(sandbox.ledger.head.version) } }, name)
+      t.match(pinned, { body: first.body, headers: { [status]: promote ? fromMemory : /^varve; fwd=uri-miss;/, 'cache-control': 'no-cache', [version_]: String(sandbox.ledger.head.version) } }, name)
       t.equal(sandbox.asked.of('table_item'), (stateMs === 0 ? 2 : 1) + (promote ? 0 : 1), name)
     }
   }
@@ -451,7 +450,7 @@ t.test('a missing item that was read latest is kept for that version, for the sa
   })
   const varve = await varveAt(t, stub.url)
   await varve.get(table, item('u64', '"8"'))
-  t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"8"')), { status: 404, headers: { [status]: hit } })
+  t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"8"')), { status: 404, headers: { [status]: fromMemory } })
   t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"08"')), { status: 404, headers: { [status]: /stored/ } })
 })
 

@@ -1,27 +1,21 @@
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { decodeStored, encodeStored, type Stored } from '../../src/cache/stored.js'
 import { releases } from '../../src/sandbox/sandbox.js'
 import { ask, type Got, item } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
+import { written } from '../support/replicas.js'
+import { fromMemory, fromRedis, status, stored } from '../support/said.js'
 import { slowRedis } from '../support/slow-redis.js'
-import { ok, stamps, type StubNode, stubNode } from '../support/stub-node.js'
+import { countingNode, ok, stamps, type StubNode, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
-const status = 'cache-status'
-const inMemory = 'varve; hit; detail=memory'
-const inRedis = 'varve; hit; detail=redis'
-const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 
 const at = (url: string): { cache: { redis: { url: string, timeoutMs: number } } } => ({ cache: { redis: { url, timeoutMs: 2000 } } })
-
-const written = async (varve: TestVarve, entries: number): Promise<void> => {
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries, `${entries} written to Redis`)
-}
 
 const looks = async (varve: TestVarve): Promise<number> =>
   (await varve.metric('varve_redis_duration_seconds_count{operation="get"}') ?? 0) + (await varve.metric('varve_redis_duration_seconds_count{operation="find"}') ?? 0)
@@ -31,16 +25,6 @@ async function rewrite (redis: RedisProcess, change: (stored: Stored) => Partial
   const [key = ''] = await redis.client.keys('varve:1:4.1 *')
   const before = await decodeStored(key.slice('varve:1:'.length), await redis.client.getBuffer(key) ?? Buffer.alloc(0))
   await redis.client.set(key, await encodeStored({ ...before, ...change(before) }))
-}
-
-/** A node that says how often it was asked; what it does not serve is no block by height. */
-async function countingNode (t: Test): Promise<StubNode & { reads: () => number }> {
-  const node = await stubNode(t, (request, response, nth) => {
-    request.resume()
-    if (request.url?.includes('by_height') === true) response.writeHead(404, stamps()).end()
-    else ok(response, `[${nth}]`)
-  })
-  return { ...node, reads: () => node.asked.filter(line => !line.includes('by_height')).length }
 }
 
 t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look into Redis, and one read of a node at most', async t => {
@@ -60,13 +44,13 @@ t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look 
     const before = await looks(varve)
     const got = await burst(varve)
     // Who came when it had landed found it in memory.
-    const first = got.filter(({ headers }) => headers[status] !== inMemory)
+    const first = got.filter(({ headers }) => headers[status] !== fromMemory)
     t.ok(first.length > 100, `${first.length} together`)
     for (const { headers } of first) t.match(headers[status], said)
     t.equal(new Set(got.map(({ body }) => body)).size, 1)
     t.equal(await looks(varve), before + 1)
     t.equal(node.reads(), reads)
-    t.equal((await varve.get(modules)).headers[status], inMemory)
+    t.equal((await varve.get(modules)).headers[status], fromMemory)
     t.equal(await looks(varve), before + 1, 'memory is asked first')
     await written(a, 1)
   }
@@ -83,12 +67,12 @@ t.test('what Redis had is kept in memory for no longer than Redis keeps it', asy
   const [key = ''] = await redis.client.keys('varve:1:4.1 *')
   await redis.client.pexpire(key, 700)
   const started = performance.now()
-  for (const said of [inRedis, inMemory]) t.equal((await b.get(modules)).headers[status], said)
-  await until(async () => (await b.get(modules)).headers[status] !== inMemory, 'it has expired')
+  for (const said of [fromRedis, fromMemory]) t.equal((await b.get(modules)).headers[status], said)
+  await until(async () => (await b.get(modules)).headers[status] !== fromMemory, 'it has expired')
   const tookMs = performance.now() - started
   t.ok(tookMs > 500 && tookMs < 1500, `${tookMs} ms`)
   t.equal(node.reads(), 2)
-  t.equal((await a.get(modules)).headers[status], inMemory, 'what was read from a node is kept as ever')
+  t.equal((await a.get(modules)).headers[status], fromMemory, 'what was read from a node is kept as ever')
 })
 
 t.test('a latest read never writes to Redis: it is promoted to the memory tier alone', async t => {
@@ -98,7 +82,7 @@ t.test('a latest read never writes to Redis: it is promoted to the memory tier a
   const { version } = sandbox.ledger.head
   for (const [path, how] of [['/v1/accounts/0x1/modules', {}], ['/v1/tables/0x5eed/item', item('u64', '"7"')], ['/v1/tables/0x5eed/item', { ...item('u64', '"7"'), headers: { 'content-type': 'application/json', accept: 'application/x-bcs' } }]] as const) {
     t.equal((await a.get(path, how)).headers[status], 'varve; fwd=bypass')
-    t.equal((await a.get(`${path}?ledger_version=${version}`, how)).headers[status], inMemory)
+    t.equal((await a.get(`${path}?ledger_version=${version}`, how)).headers[status], fromMemory)
   }
   for (const path of ['/v1/info', '/v1/estimate_gas_price', events]) await a.get(path)
   // What is written after them comes after them in Redis too.
@@ -125,9 +109,9 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
   for (const key of ['"7"', '"8"']) await a.get(table, item('u64', key))
   await written(a, 2)
   const b = await varveAt(t, node.url, at(redis.url))
-  t.match(await b.get(table, item('u64', '"007"')), { status: 200, headers: { [status]: inRedis } })
+  t.match(await b.get(table, item('u64', '"007"')), { status: 200, headers: { [status]: fromRedis } })
   t.match(await b.get(table, item('u64', '"08"')), { status: 404, body: /08/, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' } })
-  for (const said of [inRedis, inMemory]) t.match(await b.get(table, item('u64', '"8"')), { status: 404, headers: { [status]: said } })
+  for (const said of [fromRedis, fromMemory]) t.match(await b.get(table, item('u64', '"8"')), { status: 404, headers: { [status]: said } })
   await redis.client.del(...await redis.client.keys('varve:1:4.1 *'))
   const c = await varveAt(t, node.url, at(redis.url))
   for (const key of ['"7"', '"8"']) await c.get(table, item('u64', key))
@@ -163,7 +147,7 @@ t.test('who only observes looks into Redis as if it served: the node answers all
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   t.equal((await b.get(other)).headers[status], 'varve; fwd=bypass')
   await written(b, 1)
-  t.equal((await a.get(other)).headers[status], inRedis, 'what it keeps others may have')
+  t.equal((await a.get(other)).headers[status], fromRedis, 'what it keeps others may have')
   const counted = async (outcome: string): Promise<number | undefined> => await b.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`)
   t.same([await counted('hit_redis'), await counted('hit_memory'), await counted('miss')], [1, 1, 1])
 })
@@ -179,12 +163,12 @@ t.test('a hit in Redis has the tag, the cursor under both families and the form 
   const alike = ({ status, body, headers }: Got): unknown => [status, body, ...['etag', 'content-type', 'content-length', 'x-node-cursor', 'x-aptos-cursor', 'cache-control', 'vary'].map(name => headers[name])]
   t.same(alike(got), alike(first))
   t.ok(got.headers['x-node-cursor'] !== undefined && got.headers['x-node-cursor'] === got.headers['x-aptos-cursor'])
-  t.equal(got.headers[status], inRedis)
+  t.equal(got.headers[status], fromRedis)
   const c = await varveAt(t, sandbox.url, at(redis.url))
-  t.match(await c.get(path, { headers: { 'if-none-match': String(first.headers.etag) } }), { status: 304, body: '', headers: { [status]: inRedis, etag: first.headers.etag, 'x-node-cursor': first.headers['x-node-cursor'], 'x-aptos-cursor': first.headers['x-node-cursor'] } })
+  t.match(await c.get(path, { headers: { 'if-none-match': String(first.headers.etag) } }), { status: 304, body: '', headers: { [status]: fromRedis, etag: first.headers.etag, 'x-node-cursor': first.headers['x-node-cursor'], 'x-aptos-cursor': first.headers['x-node-cursor'] } })
   const d = await varveAt(t, sandbox.url, at(redis.url))
   const zipped = await d.get(path, { headers: { 'accept-encoding': 'gzip' } })
-  t.match(zipped.headers, { [status]: inRedis, 'x-node-cursor': first.headers['x-node-cursor'] })
+  t.match(zipped.headers, { [status]: fromRedis, 'x-node-cursor': first.headers['x-node-cursor'] })
   t.equal(await d.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}'), 1)
 })
 
@@ -205,8 +189,8 @@ t.test('an entry whose position cannot be of this chain is a miss; one that is a
   }
   await rewrite(redis, moved({ version: 1500n, timestampUsec: 1_500_000n, blockHeight: 150n }))
   const c = await varveAt(t, node.url, at(redis.url))
-  t.match((await c.get(modules)).headers, { [status]: inRedis, 'x-node-ledger-version': '1500', 'x-node-block-height': '150', 'x-node-ledger-oldest-version': '10' }, 'no position below the entry\'s own')
-  t.match((await c.get(modules)).headers, { [status]: inMemory, 'x-node-ledger-version': '1500' })
+  t.match((await c.get(modules)).headers, { [status]: fromRedis, 'x-node-ledger-version': '1500', 'x-node-block-height': '150', 'x-node-ledger-oldest-version': '10' }, 'no position below the entry\'s own')
+  t.match((await c.get(modules)).headers, { [status]: fromMemory, 'x-node-ledger-version': '1500' })
 })
 
 t.test('history that the nodes have pruned is served from Redis, unless an operator wants otherwise; what Redis has not is refused without a node', async t => {
@@ -265,7 +249,7 @@ t.test('a rendering of a release that nobody runs any more is taken from Redis w
   const b = await varveAt(t, sandbox.url, often)
   for (const varve of [a, b]) await varve.get(path)
   const old = await a.get(path)
-  await until(async () => (await b.get(path)).headers[status] === inMemory, 'both have it')
+  await until(async () => (await b.get(path)).headers[status] === fromMemory, 'both have it')
   sandbox.ledger.release = releases.enums
   let fresh = await a.get(path)
   await until(async () => {
@@ -295,11 +279,11 @@ t.test('a rendering in Redis of a release that is gone is read afresh at once, w
   await rewrite(redis, () => ({ release: 'bbbb' }))
   bytes = 2 * 1024 * 1024
   const small = await varveAt(t, node.url, { cache: { ...at(redis.url).cache, maxEntryMb: 1 } })
-  t.match(await small.get(modules), { status: 200, body: old, headers: { [status]: inRedis } }, 'nor is one that has become too large to keep')
+  t.match(await small.get(modules), { status: 200, body: old, headers: { [status]: fromRedis } }, 'nor is one that has become too large to keep')
   bytes = 0
   isAway = true
   const b = await varveAt(t, node.url, at(redis.url))
-  for (const said of [inRedis, inMemory]) t.match(await b.get(modules), { status: 200, body: old, headers: { [status]: said } })
+  for (const said of [fromRedis, fromMemory]) t.match(await b.get(modules), { status: 200, body: old, headers: { [status]: said } })
   isAway = false
   const c = await varveAt(t, node.url, at(redis.url))
   const before = await looks(c)
@@ -307,7 +291,7 @@ t.test('a rendering in Redis of a release that is gone is read afresh at once, w
   t.equal(await looks(c), before + 1)
   await written(c, 1)
   const d = await varveAt(t, node.url, at(redis.url))
-  t.match(await d.get(modules), { body: '[3]', headers: { [status]: inRedis } }, 'and so it is shared')
+  t.match(await d.get(modules), { body: '[3]', headers: { [status]: fromRedis } }, 'and so it is shared')
   t.equal(nth, 3)
 })
 

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { type StampedPosition } from '../../src/ledger/position.js'
 import { Control } from '../../src/replicas/control.js'
 import { seal } from '../../src/replicas/seal.js'
+import { SharedKeys } from '../../src/replicas/shared-keys.js'
 import { type KnownGeneration } from '../../src/replicas/words.js'
 import { startSandbox } from '../../src/sandbox/sandbox.js'
 import { type RedisProcess } from '../support/redis-process.js'
@@ -17,10 +18,14 @@ const head: StampedPosition = { position: { chainId: 4, head: { version: high, t
 const known: KnownGeneration = { anchors: [{ height: 2n ** 53n + 1n, hash: '0xab' }, { height: high, hash: '0xcd' }], head }
 const sign = { beat: 3, releases: ['aaaa', 'bbbb'] }
 
+async function controlOf (t: Test, redis: RedisProcess, upstreams: string[] = []): Promise<Control> {
+  const { link } = await storeAt(t, redis.url)
+  return new Control(new SharedKeys(link, 'varve:1:', 100), upstreams)
+}
+
 async function controlAt (t: Test): Promise<{ redis: RedisProcess, control: Control }> {
   const redis = await startRedis(t)
-  const { link } = await storeAt(t, redis.url)
-  return { redis, control: new Control(link, 'varve:1:', 100) }
+  return { redis, control: await controlOf(t, redis) }
 }
 
 t.test('what is published is read as it was, exact for every u64, in one key for each chain, which lives as long as what it speaks of', async t => {
@@ -108,8 +113,7 @@ t.test('another type under the key is no word of ours: it is as good as lost, an
 
 t.test('a Redis that says no, or nothing, is a failure, and never an empty answer', async t => {
   const redis = await startRedis(t)
-  const { link } = await storeAt(t, redis.url)
-  const control = new Control(link, 'varve:1:', 100)
+  const control = await controlOf(t, redis)
   await redis.client.call('ACL', 'SETUSER', 'default', '-hgetall')
   await t.rejects(control.read(4), /NOPERM/)
   await redis.client.call('ACL', 'SETUSER', 'default', '+hgetall')
@@ -118,16 +122,29 @@ t.test('a Redis that says no, or nothing, is a failure, and never an empty answe
   await t.rejects(control.claim(4, 1, known))
 })
 
-t.test('what an upstream had is remembered, and what stands there damaged or in another shape is not believed', async t => {
-  const { redis, control } = await controlAt(t)
-  t.equal(await control.upstream('digest'), undefined)
-  await control.rememberUpstream('digest', { chainId: 4, generation: 3 })
-  t.match(await control.upstream('digest'), { chainId: 4, generation: 3 })
-  t.ok(await redis.client.ttl('varve:1:upstream digest') > 98)
-  for (const text of ['', '4 3', '{"chainId":4,"generation":9}', seal('x'), seal(null), seal({ chainId: '4', generation: 3 }), seal({ chainId: 4 })]) {
-    await redis.client.set('varve:1:upstream digest', text)
-    t.equal(await control.upstream('digest'), undefined, text)
+t.test('what an upstream had is remembered with what its chain is known by, under each of its spellings; what stands there damaged or in another shape is not believed', async t => {
+  const redis = await startRedis(t)
+  const control = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'])
+  t.same(await control.upstreams(), [])
+  await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
+  t.same(await control.upstreams(), [1, 2].map(() => ({ chainId: 4, generation: 3, ...known })))
+  const other = await controlOf(t, redis, ['http://127.0.0.1:1/x/'])
+  t.same(await other.upstreams(), [{ chainId: 4, generation: 3, ...known }])
+  const keys = await redis.client.keys('varve:1:upstream *')
+  for (const key of keys) t.ok(await redis.client.ttl(key) > 98)
+  const [key = '', second = ''] = keys
+  await redis.client.del(second)
+  await redis.client.set(key, seal({ chainId: 4, generation: 3 }))
+  t.same(await control.upstreams(), [{ chainId: 4, generation: 3, anchors: [], head: undefined }], 'of an older version')
+  const damaged = ['', '4 3', '{"chainId":4,"generation":9}', seal('x'), seal(null), seal({ chainId: '4', generation: 3 }), seal({ chainId: 4 }), seal({ chainId: 4, generation: 3, anchors: 'none' }), seal({ chainId: 4, generation: 3, anchors: [], head: 'here' })]
+  for (const text of damaged) {
+    await redis.client.set(key, text)
+    t.same(await control.upstreams(), [], text)
   }
+  await redis.client.del(key)
+  await redis.client.lpush(key, 'x')
+  t.same(await control.upstreams(), [])
+  t.notOk(await redis.client.exists(key), 'another type gives way')
 })
 
 t.test('whatever becomes of the control keys while replicas run, hits stay hits in memory and in Redis, and who starts then joins the same generation', async t => {
@@ -166,6 +183,9 @@ t.test('whatever becomes of the control keys while replicas run, hits stay hits 
   t.equal(sandbox.asked.of('block_by_version'), 0)
   const late = await start()
   t.match((await late.get(at(1180))).headers, { 'cache-status': 'varve; hit; detail=redis' })
+  await redis.client.flushall()
+  for (const [varve, version] of [[a, 1000], [b, 1020]] as const) t.match((await varve.get(at(version))).headers, { 'cache-status': 'varve; hit; detail=memory' })
+  await until(isBack, 'it is published again')
   for (const varve of [a, b]) t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.same((await redis.client.hkeys(key)).filter(field => field.startsWith('g')), ['g2'])
 })

@@ -4,32 +4,23 @@ import { type Candidate, choose } from '../../src/replicas/candidates.js'
 import { Control } from '../../src/replicas/control.js'
 import { Marks, type Verdict } from '../../src/replicas/marks.js'
 import { type Decision, settleOn } from '../../src/replicas/settling.js'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { SharedKeys } from '../../src/replicas/shared-keys.js'
+import { type Sandbox } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
-import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
+import { at, control, keyedBy, nodeOf, published } from '../support/replicas.js'
+import { fromRedis, status } from '../support/said.js'
 import { storeAt } from '../support/shared-store.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
-const status = 'cache-status'
-const control = 'varve:1:control 4'
-const at = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
 const purgeAll = { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' }
-
-async function nodeOf (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
-  return sandbox
-}
 
 async function replica (t: Test, redisUrl: string, node: Sandbox, pollMs = 600_000): Promise<TestVarve> {
   return await varveAt(t, node.url, { cache: { redis: { url: redisUrl } }, admin: { listen: '127.0.0.1:0', token: 'x' }, head: { pollMs } })
 }
 
-const keyedBy = (varve: TestVarve): unknown[] => varve.log.filter(({ msg }) => msg === 'keys are of this generation').map(({ generation }) => generation)
-const published = async (redis: RedisProcess): Promise<string[]> => (await redis.client.hkeys(control)).filter(field => field.startsWith('g')).sort()
 const heightsIn = (text: string | null): number[] => [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
 
 /** Whether a block is the one that this very node has, whoever answers. */
@@ -98,7 +89,7 @@ t.test('who starts while Redis is dead serves its node, and takes up the higher 
   slow.isRefusing = false
   await until(() => keyedBy(b).length > 0, 'Redis is back')
   t.same(keyedBy(b), [3])
-  t.match(await b.get(at(2000)), { status: 200, headers: { [status]: 'varve; hit; detail=redis' } })
+  t.match(await b.get(at(2000)), { status: 200, headers: { [status]: fromRedis } })
   t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the number that it had by itself')
 })
 
@@ -143,7 +134,7 @@ t.test('of two chains that settle on one number at the very same time one alone 
     const marks = new Marks(asked)
     await marks.spread(stamped.position)
     const events = { onGeneration: () => {}, onReplaced: () => {}, onRival: () => {} }
-    return await settleOn(stamped, { tracker, control: new Control(link, 'varve:1:', 100), ...asked, now: () => 0, events }, marks, 0)
+    return await settleOn(stamped, { tracker, control: new Control(new SharedKeys(link, 'varve:1:', 100), []), ...asked, now: () => 0, events }, marks, 0)
   }
   const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
   t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])
@@ -176,10 +167,10 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
   const [a, b] = [await replica(t, redis.url, node), await replica(t, redis.url, node)]
   await a.get(at(2000))
   await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'it is shared')
-  t.match(await b.get(at(2000)), { headers: { [status]: 'varve; hit; detail=redis' } })
+  t.match(await b.get(at(2000)), { headers: { [status]: fromRedis } })
   t.same(await published(redis), ['g1'])
   const c = await replica(t, redis.url, node)
-  t.match(await c.get(at(2000)), { headers: { [status]: 'varve; hit; detail=redis' } })
+  t.match(await c.get(at(2000)), { headers: { [status]: fromRedis } })
   node.faults.add({ kind: 'otherChain' })
   await a.get(at(1000))
   await until(() => [a, b, c].every(varve => keyedBy(varve).length > 0), 'all have gone over')

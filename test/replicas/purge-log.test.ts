@@ -3,6 +3,7 @@ import { type ToForget } from '../../src/cache/shared-store.js'
 import { type Chain } from '../../src/ledger/tracker.js'
 import { PurgeLog } from '../../src/replicas/purge-log.js'
 import { Purges } from '../../src/replicas/purges.js'
+import { SharedKeys } from '../../src/replicas/shared-keys.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import { storeAt, storedOf, type TestStore } from '../support/shared-store.js'
@@ -33,7 +34,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
   const agreed: Replica['agreed'] = { chain: { id: 4, generation: 1 } }
   const purges = new Purges({
     store,
-    log: new PurgeLog(store.link, 'varve:1:', 1000),
+    log: new PurgeLog(new SharedKeys(store.link, 'varve:1:', 1000)),
     local: {
       forget: ({ keys, blocks }) => {
         forgot.push(...keys)

@@ -1,16 +1,14 @@
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
+import { control, keyedBy, published, written } from '../support/replicas.js'
+import { fromMemory, fromRedis, status, stored } from '../support/said.js'
 import { slowRedis } from '../support/slow-redis.js'
-import { ok, stamps, type StubNode, stubNode } from '../support/stub-node.js'
+import { countingNode, ok, stamps, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
-const status = 'cache-status'
-const inMemory = 'varve; hit; detail=memory'
-const inRedis = 'varve; hit; detail=redis'
-const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 const token = 't0ken'
@@ -22,19 +20,7 @@ async function purge (varve: TestVarve, what: object): Promise<Got> {
   return await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(what) })
 }
 
-/** A node whose word on everything is another each time, so that what was forgotten is told from what is new. */
-async function fickleNode (t: Test): Promise<StubNode> {
-  let nth = 0
-  return await stubNode(t, (request, response) => {
-    request.resume()
-    if (request.url?.includes('by_height') === true) response.writeHead(404, stamps()).end()
-    else ok(response, `[${++nth}]`)
-  })
-}
-
-const written = async (varve: TestVarve, entries: number): Promise<void> => {
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries, `${entries} written to Redis`)
-}
+const lastGeneration = (varve: TestVarve): unknown => keyedBy(varve).at(-1)
 
 /** Waits until a replica has forgotten, and tells what it said then and after how long. */
 async function forgotten (varve: TestVarve, target: string, how: Ask, old: string): Promise<{ got: Got, afterMs: number }> {
@@ -52,7 +38,7 @@ async function listeners (redis: RedisProcess): Promise<number> {
 t.test('a purge on one replica is a purge on all, in Redis and in their memories: at once by message, within a second where messages do not come', async t => {
   const redis = await startRedis(t)
   await redis.client.call('ACL', 'SETUSER', 'deaf', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const [a, b, deaf] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(`redis://deaf:pw@${redis.host}`))]
   await until(async () => await listeners(redis) === 2, 'those who can hear do')
   const reads: [string, Ask, object][] = [
@@ -63,7 +49,7 @@ t.test('a purge on one replica is a purge on all, in Redis and in their memories
   for (const [at, [target, how, what]] of reads.entries()) {
     const { body: old } = await a.get(target, how)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'it is shared')
-    for (const varve of [b, deaf]) for (const said of [inRedis, inMemory]) t.match(await varve.get(target, how), { body: old, headers: { [status]: said } })
+    for (const varve of [b, deaf]) for (const said of [fromRedis, fromMemory]) t.match(await varve.get(target, how), { body: old, headers: { [status]: said } })
     t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
     const [atB, atDeaf] = await Promise.all([forgotten(b, target, how, old), forgotten(deaf, target, how, old)])
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
@@ -75,11 +61,11 @@ t.test('a purge on one replica is a purge on all, in Redis and in their memories
 
 t.test('where the connections that messages come by break off just then, the others forget within a second all the same', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   const { body: old } = await a.get(modules)
   await written(a, 1)
-  for (const said of [inRedis, inMemory]) t.match(await b.get(modules), { body: old, headers: { [status]: said } })
+  for (const said of [fromRedis, fromMemory]) t.match(await b.get(modules), { body: old, headers: { [status]: said } })
   await until(async () => await listeners(redis) === 2, 'both listen')
   await redis.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
   const purged = purge(a, { url: modules })
@@ -103,19 +89,19 @@ t.test('purging one version of a block purges the block in all its forms on ever
     for (const [query, how] of forms) await a.get(path(first, query), how)
     for (const neighbour of [first - 1n, last + 1n]) await a.get(path(neighbour, ''))
     await written(a, form === '' ? 6 : 10)
-    for (const [query, how] of forms) for (const said of [inRedis, inMemory]) t.equal((await b.get(path(last, query), how)).headers[status], said)
+    for (const [query, how] of forms) for (const said of [fromRedis, fromMemory]) t.equal((await b.get(path(last, query), how)).headers[status], said)
     await b.get(path(last + 1n, ''))
     sandbox.asked.reset()
     t.match(await purge(a, { method: 'GET', url: path((first + last) / 2n, form) }), { status: 200 })
     t.notMatch((await redis.client.keys('varve:1:*blocks*')).join('\n'), / 501(?:\n|$)/, 'no form of it is left')
     await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'it has forgotten all four')
-    t.equal((await b.get(path(last + 1n, ''))).headers[status], inMemory)
-    for (const neighbour of [first - 1n, last + 1n]) t.equal((await a.get(path(neighbour, ''))).headers[status], inMemory)
+    t.equal((await b.get(path(last + 1n, ''))).headers[status], fromMemory)
+    for (const neighbour of [first - 1n, last + 1n]) t.equal((await a.get(path(neighbour, ''))).headers[status], fromMemory)
     t.equal(sandbox.asked.of('block_by_version'), 0)
     for (const [query, how] of forms) t.equal((await b.get(path(last, query), how)).headers[status], stored)
     t.equal(sandbox.asked.of('block_by_version'), 4)
     await written(b, form === '' ? 4 : 8)
-    for (const [query, how] of forms) t.equal((await a.get(path(first, query), how)).headers[status], inRedis)
+    for (const [query, how] of forms) t.equal((await a.get(path(first, query), how)).headers[status], fromRedis)
     await purge(a, { url: path(first, '') })
     await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'once more')
   }
@@ -123,14 +109,14 @@ t.test('purging one version of a block purges the block in all its forms on ever
 
 t.test('purging everything starts a new generation on every replica; what the old one kept is out of reach in memory and in Redis', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   for (const generation of [2, 3]) {
     const target = `/v1/accounts/0x${generation}/modules?ledger_version=500`
     const isIn = async (which: number): Promise<boolean> => (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
     const { body: old } = await a.get(target)
     await until(async () => await isIn(generation - 1), 'it is in Redis')
-    for (const said of [inRedis, inMemory]) t.match(await b.get(target), { body: old, headers: { [status]: said } })
+    for (const said of [fromRedis, fromMemory]) t.match(await b.get(target), { body: old, headers: { [status]: said } })
     t.match(await purge(a, { all: true }), { status: 200, body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
     const { got, afterMs } = await forgotten(b, target, {}, old)
     t.ok(afterMs < 1000, `${afterMs} ms`)
@@ -145,13 +131,13 @@ t.test('purging everything starts a new generation on every replica; what the ol
 
 t.test('with Redis away a purge holds here at once, is told as taken but not everywhere, and nothing purged comes back when Redis does', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await varveAt(t, node.url, at(network.url)), await varveAt(t, node.url, at(redis.url))]
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   const old = [(await a.get(modules)).body, (await a.get(other)).body]
   await written(a, 2)
-  for (const target of [modules, other]) t.equal((await b.get(target)).headers[status], inRedis)
+  for (const target of [modules, other]) t.equal((await b.get(target)).headers[status], fromRedis)
   network.isRefusing = true
   network.cut()
   await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is away')
@@ -172,9 +158,46 @@ t.test('with Redis away a purge holds here at once, is told as taken but not eve
   t.notOk(old.some(body => seen.has(body)), 'and nobody says again what was purged')
 })
 
+for (const last of [2, 6]) {
+  t.test(`everything purged on two replicas, one of them cut off from Redis while the other is at generation ${last}, is out of reach on both: none takes a number that the other had`, async t => {
+    const begun = Array.from({ length: last - 1 }, (_, at) => at + 2)
+    const redis = await startRedis(t)
+    const node = await countingNode(t)
+    const network = await slowRedis(t, redis)
+    const [a, b] = [await varveAt(t, node.url, at(network.url)), await varveAt(t, node.url, at(redis.url))]
+    await until(async () => (await redis.client.hkeys(control)).filter(field => field.startsWith('r')).length === 2, 'both have looked')
+    network.isRefusing = true
+    network.cut()
+    await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
+    for (const generation of begun) t.match(await purge(b, { all: true }), { status: 200, body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+    const { body: old } = await b.get(modules)
+    await until(async () => (await redis.client.keys(`varve:1:4.${last} *`)).length > 0, 'what was read since is shared')
+    t.match(await purge(a, { all: true }), { status: 202, body: '{"purged":true,"everywhere":false}' }, 'which number it will have is not known yet')
+    const seen = new Set<string>()
+    network.isRefusing = false
+    await until(async () => {
+      seen.add((await a.get(modules)).body)
+      return lastGeneration(a) === last + 1
+    }, 'it is above the number that the other had')
+    await until(() => lastGeneration(b) === last + 1, 'and the other follows')
+    for (const varve of [a, b]) seen.add((await varve.get(modules)).body)
+    t.notOk(seen.has(old), 'nobody says again what was purged')
+  })
+}
+
+t.test('everything purged on several replicas at the very same time is a number for each, and all end up at the highest', async t => {
+  const redis = await startRedis(t)
+  const node = await countingNode(t)
+  const varves = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
+  for (const got of await Promise.all(varves.map(async varve => await purge(varve, { all: true })))) t.match(got, { status: 200, body: /"everywhere":true/ })
+  const numbers = (await published(redis)).map(field => Number(field.slice(1)))
+  t.ok(numbers.length >= 4, `one for each, and the one that was left: ${numbers.join()}`)
+  await until(() => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)), 'all are at the highest')
+})
+
 t.test('while Redis takes no purge it is not read, /readyz says so, and what was purged is told when it takes it', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   const degraded = async (): Promise<string[]> => (JSON.parse((await ask(a.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
@@ -191,11 +214,17 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
   await redis.client.config('SET', 'min-replicas-to-write', '0')
   t.ok((await forgotten(b, modules, {}, old)).afterMs < 2000)
   await until(async () => (await degraded()).length === 0, 'all is well again')
+  await redis.client.config('SET', 'min-replicas-to-write', '1')
+  t.match(await purge(a, { all: true }), { status: 202 })
+  t.match(await degraded(), ['Redis is not read: it could not be told of all purges yet'])
+  await redis.client.config('SET', 'min-replicas-to-write', '0')
+  await until(() => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a), 'everything is told as well')
+  await until(async () => (await degraded()).length === 0, 'all is well again')
 })
 
 t.test('a purge of who began without Redis counts for the generation that the others have', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const network = await slowRedis(t, redis)
   const b = await varveAt(t, node.url, at(redis.url))
   for (const generation of [2, 3]) t.match(await purge(b, { all: true }), { body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
@@ -207,7 +236,7 @@ t.test('a purge of who began without Redis counts for the generation that the ot
   network.isRefusing = false
   const { got } = await forgotten(b, modules, {}, old)
   t.not(got.body, old)
-  t.match(await a.get(modules), { body: got.body, headers: { [status]: inRedis } })
+  t.match(await a.get(modules), { body: got.body, headers: { [status]: fromRedis } })
   // One that reaches Redis but cannot see yet what the others have agreed on.
   await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-hgetall')
   const c = await varveAt(t, node.url, at(`redis://blind:pw@${redis.host}`))
@@ -219,13 +248,13 @@ t.test('a purge of who began without Redis counts for the generation that the ot
 
 t.test('who began while Redis was away and has what was purged meanwhile forgets it when it hears of it', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const network = await slowRedis(t, redis)
   const a = await varveAt(t, node.url, at(redis.url))
   network.isRefusing = true
   const late = await varveAt(t, node.url, at(network.url))
   const { body: old } = await late.get(modules)
-  t.match(await late.get(modules), { body: old, headers: { [status]: inMemory } })
+  t.match(await late.get(modules), { body: old, headers: { [status]: fromMemory } })
   t.match(await purge(a, { url: modules }), { status: 200 })
   network.isRefusing = false
   t.not((await forgotten(late, modules, {}, old)).got.body, old)
@@ -235,7 +264,7 @@ t.test('who began while Redis was away and has what was purged meanwhile forgets
 
 t.test('what is being fetched from Redis or from a node while it is purged is not kept', async t => {
   const redis = await startRedis(t)
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await varveAt(t, node.url, at(network.url, 5000)), await varveAt(t, node.url, at(redis.url))]
   const { body: old } = await b.get(modules)
@@ -249,7 +278,7 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
   const purging = purge(a, { url: modules })
   await until(() => network.asks > asks + 1, 'it tells Redis')
   network.release()
-  t.match(await reading, { body: old, headers: { [status]: inRedis } })
+  t.match(await reading, { body: old, headers: { [status]: fromRedis } })
   t.match(await purging, { status: 200 })
   t.match(await a.get(modules), { headers: { [status]: stored } })
   t.not((await a.get(modules)).body, old)
@@ -276,13 +305,13 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
 })
 
 t.test('without a Redis a purge and a new generation are of this process alone', async t => {
-  const node = await fickleNode(t)
+  const node = await countingNode(t)
   const varve = await varveAt(t, node.url, { admin: { listen: '127.0.0.1:0', token } })
   const { body: old } = await varve.get(modules)
   t.match(await purge(varve, { url: modules }), { status: 200, body: '{"purged":true,"everywhere":true}' })
   const { body: next } = await varve.get(modules)
   t.not(next, old)
-  t.match(await varve.get(modules), { body: next, headers: { [status]: inMemory } })
+  t.match(await varve.get(modules), { body: next, headers: { [status]: fromMemory } })
   t.match(await purge(varve, { all: true }), { status: 200, body: '{"purged":true,"everywhere":true,"generation":2}' })
   t.not((await varve.get(modules)).body, next)
 })

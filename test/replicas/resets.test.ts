@@ -1,14 +1,13 @@
 import t, { type Test } from 'tap'
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
+import { allLooked, at, control, keyedBy, nodeOf, portOf, published } from '../support/replicas.js'
+import { status } from '../support/said.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
-const status = 'cache-status'
-const control = 'varve:1:control 4'
-const at = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
 const targets = [1000, 1500, 2000].map(at)
 const often = 50
 
@@ -21,8 +20,7 @@ interface Place {
 
 async function place (t: Test): Promise<Place> {
   const redis = await startRedis(t)
-  const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
+  const sandbox = await nodeOf(t)
   const start = async (pollMs = 600_000): Promise<TestVarve> => await varveAt(t, sandbox.url, { head: { pollMs }, cache: { redis: { url: redis.url } } })
   return { redis, sandbox, start }
 }
@@ -42,9 +40,7 @@ async function isOfNow (t: Test, { sandbox }: Place, varve: TestVarve): Promise<
   }
 }
 
-const generations = async ({ redis }: Place): Promise<string[]> => (await redis.client.hkeys(control)).filter(field => field.startsWith('g')).sort()
 const resets = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_chain_resets_total')
-const keyedBy = (varve: TestVarve): unknown[] => varve.log.filter(({ msg }) => msg === 'keys are of this generation').map(({ generation }) => generation)
 
 for (const isMessageLost of [false, true]) {
   t.test(`a reset that one replica notices is heard by every other within a second${isMessageLost ? ', also when the message is lost' : ''}: nothing of the old chain is served`, async t => {
@@ -66,7 +62,7 @@ for (const isMessageLost of [false, true]) {
       t.same(keyedBy(varve), [2])
       t.equal(await resets(varve), 1)
     }
-    t.same(await generations(here), ['g1', 'g2'])
+    t.same(await published(here.redis), ['g1', 'g2'])
   })
 }
 
@@ -78,10 +74,10 @@ t.test('replicas that all notice a reset at once begin one generation together, 
   await Promise.all(varves.map(async varve => await varve.get('/v1/accounts/0x1/modules?limit=1')))
   await until(() => varves.every(varve => keyedBy(varve).length > 0), 'all have noticed')
   for (const varve of varves) await isOfNow(t, here, varve)
-  // Whoever would go on to another does so when it has looked twice.
-  await new Promise(resolve => { setTimeout(resolve, 1200) })
+  // Whoever would go on to another does so when it has looked.
+  await allLooked(here.redis)
   t.same(varves.map(keyedBy), [[2], [2], [2], [2]])
-  t.same(await generations(here), ['g1', 'g2'])
+  t.same(await published(here.redis), ['g1', 'g2'])
   const hit = await varves[0]?.get(at(2000))
   for (const varve of varves) t.match(await varve.get(at(2000)), { body: hit?.body, headers: { [status]: /hit/ } })
 })
@@ -100,7 +96,7 @@ t.test('a chain that has grown longer than the old one, so that only its blocks 
   t.ok(Number(returned.headers['x-aptos-ledger-version']) > Number(here.sandbox.ledger.head.version))
   await until(() => varves.every(varve => keyedBy(varve).length > 0), 'both have gone over')
   for (const varve of varves) await isOfNow(t, here, varve)
-  t.same(await generations(here), ['g1', 'g2'])
+  t.same(await published(here.redis), ['g1', 'g2'])
 })
 
 t.test('the answer with which a node returns is compared before it is given: with a longer chain nothing of the old one is served from then on', async t => {
@@ -109,8 +105,7 @@ t.test('the answer with which a node returns is compared before it is given: wit
   await warm(here, [varve])
   await here.sandbox.close()
   t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503 })
-  const other = await startSandbox({ blockMs: 0, seed: 2, blocks: 1500, port: Number(new URL(here.sandbox.url).port) })
-  t.teardown(async () => { await other.close() })
+  await nodeOf(t, { seed: 2, blocks: 1500, port: portOf(here.sandbox) })
   t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
   t.same(keyedBy(varve), [2])
   await isOfNow(t, here, varve)
@@ -121,8 +116,7 @@ t.test('a node that was started anew with a longer chain between two questions i
   const varve = await here.start()
   await warm(here, [varve])
   await here.sandbox.close()
-  const other = await startSandbox({ blockMs: 0, seed: 2, blocks: 1500, port: Number(new URL(here.sandbox.url).port) })
-  t.teardown(async () => { await other.close() })
+  await nodeOf(t, { seed: 2, blocks: 1500, port: portOf(here.sandbox) })
   t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
   await until(async () => {
     await varve.get('/v1/accounts/0x1/modules?limit=1')

@@ -1,56 +1,65 @@
 import t, { type Test } from 'tap'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { seal, unseal } from '../../src/replicas/seal.js'
+import { type Fault, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
+import { at, control, nodeOf, portOf, published } from '../support/replicas.js'
+import { fromRedis, status } from '../support/said.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
-const status = 'cache-status'
-const control = 'varve:1:control 4'
-const fromRedis = 'varve; hit; detail=redis'
-const at = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
 const known = [1000, 1500, 2000]
-
-async function nodeOf (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
-  return sandbox
-}
+const noBlocksByHeight: Fault = { kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' }
 
 async function replica (t: Test, redisUrl: string, nodeUrl: string, change: object = {}): Promise<TestVarve> {
-  return await varveAt(t, nodeUrl, { cache: { redis: { url: redisUrl } }, admin: { listen: '127.0.0.1:0', token: 'x' }, ...change })
+  return await varveAt(t, nodeUrl, { cache: { redis: { url: redisUrl, timeoutMs: 500 } }, admin: { listen: '127.0.0.1:0', token: 'x' }, ...change })
 }
 
-const portOf = ({ url }: Sandbox): number => Number(new URL(url).port)
 const upstreamsIn = async (redis: RedisProcess): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
+/** What its one upstream is remembered to have had. */
+const rememberedIn = async (redis: RedisProcess): Promise<string> => await redis.client.get((await upstreamsIn(redis))[0] ?? '') ?? ''
 
 /** Has a replica read some blocks and share all that there is to be shared, and stops it. */
-async function readBefore (t: Test, redis: RedisProcess, node: Sandbox): Promise<Map<number, string>> {
+async function readBefore (t: Test, redis: RedisProcess, node: Sandbox, sign = 'hash'): Promise<Map<number, string>> {
   const varve = await replica(t, redis.url, node.url)
   const bodies = new Map<number, string>()
   for (const version of known) bodies.set(version, (await varve.get(at(version))).body)
   await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length, 'the blocks are shared')
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true && (await upstreamsIn(redis)).length > 0, 'the chain is known')
+  await until(async () => (await redis.client.hget(control, 'g1'))?.includes(sign) === true && (await rememberedIn(redis)).includes(sign), 'the chain is known')
   await varve.stop({ drainMs: 0 })
   return bodies
+}
+
+/** Has a replica start with its node down, and serve what another has shared. */
+async function startAlone (t: Test): Promise<{ redis: RedisProcess, node: Sandbox, bodies: Map<number, string>, late: TestVarve }> {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t)
+  const bodies = await readBefore(t, redis, node)
+  await node.close()
+  const late = await replica(t, redis.url, node.url)
+  t.match(await late.get(at(2000)), { body: bodies.get(2000) })
+  return { redis, node, bodies, late }
 }
 
 t.test('the position that is shown is the newest that the entries prove, and rises with them, under the names of the node that they came from too', async t => {
   const redis = await startRedis(t)
   const node = await nodeOf(t, { family: 'x-movement-' })
   const before = await replica(t, redis.url, node.url)
+  await until(async () => (await rememberedIn(redis)).includes('hash'), 'the chain is known')
+  const first = await rememberedIn(redis)
   const heads: string[] = []
   for (const version of known) {
     await before.get(at(version))
     heads.push(String(node.ledger.head.version))
     node.ledger.grow(5)
   }
-  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length && (await upstreamsIn(redis)).length > 0, 'all is shared')
+  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length, 'all is shared')
   await before.stop({ drainMs: 0 })
   await node.close()
   await redis.client.del(control)
+  await redis.client.set((await upstreamsIn(redis))[0] ?? '', first)
   const late = await replica(t, redis.url, node.url)
   for (const [nth, shown] of [[1, 1], [0, 1], [2, 2], [1, 2]] as const) {
     const got = await late.get(at(known[nth] ?? 0))
@@ -90,12 +99,7 @@ t.test('a node that takes connections and never answers keeps nobody waiting for
 
 t.test('when the node comes back with the same chain it goes on, further on or restored from a backup: hits stay hits', async t => {
   for (const blocks of [1200, 700]) {
-    const redis = await startRedis(t)
-    const node = await nodeOf(t)
-    const bodies = await readBefore(t, redis, node)
-    await node.close()
-    const late = await replica(t, redis.url, node.url)
-    t.match(await late.get(at(2000)), { body: bodies.get(2000) })
+    const { node, bodies, late } = await startAlone(t)
     const back = await nodeOf(t, { blocks, port: portOf(node) })
     t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
     back.asked.reset()
@@ -108,15 +112,11 @@ t.test('when the node comes back with the same chain it goes on, further on or r
 t.test('when the node comes back with another chain, shorter or longer, of the same id or another, nothing old is served', async t => {
   const others: SandboxOptions[] = [{ seed: 2, blocks: 1500 }, { seed: 2, blocks: 1500, chainId: 9 }]
   for (const options of others) {
-    const redis = await startRedis(t)
-    const node = await nodeOf(t)
-    const bodies = await readBefore(t, redis, node)
-    await node.close()
-    const late = await replica(t, redis.url, node.url)
-    t.match(await late.get(at(2000)), { body: bodies.get(2000) })
+    const { redis, node, late } = await startAlone(t)
     const back = await nodeOf(t, { ...options, port: portOf(node) })
     t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
     for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body, headers: { 'x-node-chain-id': String(options.chainId ?? 4) } })
+    if (options.chainId !== undefined) t.same(await published(redis, 'varve:1:control 9'), ['g1'], 'each id counts by itself')
   }
   const redis = await startRedis(t)
   const node = await nodeOf(t)
@@ -128,6 +128,103 @@ t.test('when the node comes back with another chain, shorter or longer, of the s
   away.remove()
   t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
   for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(node.url, at(version))).body })
+})
+
+for (const isNodeFirst of [true, false]) {
+  const order = isNodeFirst ? 'whoever finds the node there' : 'whoever starts before the node'
+  const moving = '/v1/accounts/0x1/modules?limit=1'
+
+  /** Loses the control key while no replica runs, and starts one and the node, which may be another by now. */
+  const lose = async (t: Test, options: SandboxOptions, faults: readonly Fault[] = [], before: readonly Fault[] = []): Promise<{ redis: RedisProcess, back: Sandbox, late: TestVarve }> => {
+    const redis = await startRedis(t)
+    const node = await nodeOf(t)
+    for (const fault of before) node.faults.add(fault)
+    const bodies = await readBefore(t, redis, node, before.length > 0 ? 'head' : 'hash')
+    await node.close()
+    await redis.client.del(control)
+    const start = async (): Promise<TestVarve> => await replica(t, redis.url, node.url)
+    const late = isNodeFirst ? undefined : await start()
+    t.match(await late?.get(at(1500)), isNodeFirst ? undefined : { status: 200, body: bodies.get(1500) }, 'the old chain is all there is')
+    const back = await nodeOf(t, { ...options, port: portOf(node) })
+    for (const fault of faults) back.faults.add(fault)
+    const started = late ?? await start()
+    t.match(await started.get(moving), { status: 200 })
+    back.asked.reset()
+    return { redis, back, late: started }
+  }
+
+  t.test(`${order} with another chain, the control key lost while no replica ran, begins above the number that the upstream is remembered to have had: nothing old is served`, async t => {
+    const { redis, back, late } = await lose(t, { seed: 2, blocks: 1500 })
+    for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body })
+    t.same(await published(redis), isNodeFirst ? ['g2'] : ['g1', 'g2'])
+    await until(async () => (await rememberedIn(redis)).includes('"generation":2'), 'and that is remembered from now on')
+  })
+
+  t.test(`${order} with the same chain, further on or restored from a backup, goes on in its generation although the control key is lost: hits stay hits`, async t => {
+    for (const blocks of [1200, 700]) {
+      const { redis, back, late } = await lose(t, { blocks })
+      for (const version of known) t.match(await late.get(at(version)), { status: 200, headers: { [status]: /hit/ } })
+      t.equal(back.asked.of('block_by_version'), 0)
+      t.equal(await late.metric('varve_chain_resets_total'), 0)
+      await until(async () => (await published(redis)).length > 0, 'the control key is back')
+      t.same(await published(redis), ['g1'])
+      t.match(await redis.client.hget(control, 'g1'), /hash/)
+    }
+  })
+
+  t.test(`${order} and cannot tell its chain by blocks any more takes nothing up that only the upstream's record speaks of`, async t => {
+    const { back, late } = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight])
+    for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body })
+  })
+
+  t.test(`${order}, which never served blocks by height, goes by its position`, async t => {
+    const same = await lose(t, { blocks: 1200 }, [noBlocksByHeight], [noBlocksByHeight])
+    for (const version of known) t.match(await same.late.get(at(version)), { status: 200, headers: { [status]: /hit/ } })
+    t.equal(same.back.asked.of('block_by_version'), 0)
+    const later = { kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '9000000000000000' } } as const
+    const other = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight, later], [noBlocksByHeight])
+    for (const version of known) t.match(await other.late.get(at(version)), { status: 200, body: (await ask(other.back.url, at(version))).body })
+  })
+}
+
+t.test('with the control key lost a new chain has a number above every one that its upstream is remembered to have had, also of who began without Redis', async t => {
+  for (const isRefusing of [false, true]) {
+    const redis = await startRedis(t)
+    const slow = await slowRedis(t, redis)
+    const node = await nodeOf(t)
+    await readBefore(t, redis, node)
+    await node.close()
+    const [key = ''] = await upstreamsIn(redis)
+    await redis.client.set(key, seal({ ...unseal(await redis.client.get(key)) as object, generation: 3 }))
+    await redis.client.del(control)
+    const back = await nodeOf(t, { seed: 2, blocks: 1500, port: portOf(node) })
+    slow.isRefusing = isRefusing
+    const late = await replica(t, slow.url, back.url)
+    t.match(await late.get(at(1500)), { status: 200, body: (await ask(back.url, at(1500))).body })
+    slow.isRefusing = false
+    await until(async () => (await published(redis)).join() === 'g4', 'it is above')
+    t.match(await late.get(at(2000)), { status: 200, body: (await ask(back.url, at(2000))).body })
+  }
+})
+
+t.test('a record of an older version, which bears only a number, leads to what the control key says of it; where that is lost it proves nothing', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeOf(t)
+  const bodies = await readBefore(t, redis, node)
+  const [key = ''] = await upstreamsIn(redis)
+  await node.close()
+  const old = seal({ chainId: 4, generation: 1 })
+  await redis.client.set(key, old)
+  const first = await replica(t, redis.url, node.url)
+  t.match(await first.get(at(2000)), { status: 200, body: bodies.get(2000) })
+  await first.stop({ drainMs: 0 })
+  await redis.client.del(control)
+  await redis.client.set(key, old)
+  const second = await replica(t, redis.url, node.url)
+  t.match(await second.get(at(2000)), { status: 503 })
+  const back = await nodeOf(t, { seed: 2, blocks: 1500, port: portOf(node) })
+  t.match(await second.get(at(2000)), { status: 200, body: (await ask(back.url, at(2000))).body })
+  t.same(await published(redis), ['g2'])
 })
 
 t.test('a chain that is taken up from another id is known by its own blocks alone', async t => {

@@ -38,6 +38,16 @@ export async function stubNode (t: Test, answer: (request: IncomingMessage, resp
   return { url: await listening(t, server), asked, headers }
 }
 
+/** A node whose word on everything is another each time, so that what was kept is told from what is new; it serves no block by height. */
+export async function countingNode (t: Test): Promise<StubNode & { reads: () => number }> {
+  const node = await stubNode(t, (request, response, nth) => {
+    request.resume()
+    if (request.url?.includes('by_height') === true) response.writeHead(404, stamps()).end()
+    else ok(response, `[${nth}]`)
+  })
+  return { ...node, reads: () => node.asked.filter(line => !line.includes('by_height')).length }
+}
+
 /** Starts a scripted node whose answers are raw bytes, one a connection. */
 export async function rawNode (t: Test, answer: (socket: Socket, nth: number) => void): Promise<{ url: string, connections: () => number }> {
   let connections = 0
