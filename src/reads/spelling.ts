@@ -7,8 +7,8 @@ export interface Spelled {
   readonly body: Buffer | undefined
 }
 
-// Longer ones are not worth remembering.
-const maxTargetLength = 1024
+// What is longer is not worth remembering.
+const maxLength = 1024
 const maxBodyLength = 2048
 
 /**
@@ -16,10 +16,10 @@ const maxBodyLength = 2048
  * No target holds a blank, and neither it nor a header value a line break, so that no two requests have one text.
  */
 export function spellingOf ({ method, target, accept, contentType, body }: Spelled): string | undefined {
-  if (target.length > maxTargetLength) return undefined
   const asked = accept === undefined ? target : `${accept} ${target}`
+  if (asked.length > maxLength) return undefined
   // Whatever answers GET answers HEAD, without the body.
   if (method === 'GET' || method === 'HEAD') return asked
-  if (method !== 'POST' || body === undefined || body.length > maxBodyLength) return undefined
+  if (method !== 'POST' || contentType === undefined || contentType.length > maxLength || body === undefined || body.length > maxBodyLength) return undefined
   return `${contentType}\n${asked}\n${body.toString('latin1')}`
 }
