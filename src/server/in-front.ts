@@ -20,7 +20,7 @@ export function answerInFront (server: Server, context: PublicParts, nextId: () 
     const exchange = { request, response, url, method, receivedAtMs: context.parts.now(), id: nextId }
     // Who sends ahead on a connection waits for a turn (Turns).
     if (response.socket === null) goOn(request, response)
-    // A small body mostly comes with its head, and is there once all that has come is parsed.
+    // A small body mostly comes with its head, and is there when both have been parsed.
     else if (method === 'POST') process.nextTick(() => { if (!isAnsweredWithBody(context, exchange)) goOn(request, response) })
     else if (!isAnswered(context, exchange, undefined)) goOn(request, response)
   })
@@ -28,12 +28,16 @@ export function answerInFront (server: Server, context: PublicParts, nextId: () 
 
 function isAnsweredWithBody (context: PublicParts, exchange: Exchange): boolean {
   const { request } = exchange
-  const body: unknown = request.complete ? request.read() : null
+  const isThere = request.readableLength > 0 && String(request.readableLength) === request.headers['content-length']
+  const body: unknown = isThere ? request.read() : null
   if (!Buffer.isBuffer(body)) return false
-  if (isAnswered(context, exchange, body)) return true
-  // Put back before anybody can have missed it.
-  request.unshift(body)
-  return false
+  if (!isAnswered(context, exchange, body)) {
+    // Put back before anybody can have missed it.
+    request.unshift(body)
+    return false
+  }
+  request.resume()
+  return true
 }
 
 function isAnswered (context: PublicParts, exchange: Exchange, body: Buffer | undefined): boolean {

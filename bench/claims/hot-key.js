@@ -1,0 +1,99 @@
+// One read that everybody wants, by four servers that all have it: what is the most that each can hand out?
+import { startBare } from '../support/bare.js'
+import { load } from '../support/load.js'
+import { startNginx } from '../support/nginx.js'
+import { readOf, startOrigin } from '../support/origin.js'
+import { warmWith } from '../support/right.js'
+import { median, ratioOf } from '../support/statistics.js'
+import { spread, whole } from '../support/table.js'
+import { startVarnish } from '../support/varnish.js'
+import { startVarve } from '../support/varve.js'
+
+export const name = 'hot-key'
+export const title = 'one hot key'
+export const needs = ['wrk']
+
+const version = 1000
+const sizes = [512, 4096, 65_536]
+// What a client library sends. Not accept-encoding: of the four, varve alone would compress, and hand out fewer bytes.
+const clientHeaders = {
+  'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
+  accept: 'application/json, text/plain, */*',
+  'content-type': 'application/json',
+  'x-aptos-client': 'aptos-typescript-sdk/1.33.1'
+}
+
+/** Measures every cell of size and connections, the servers in turn within each round. */
+export async function run (bench) {
+  const origin = await startOrigin(bench)
+  const varve = await startVarve(bench, origin.url)
+  const bare = await startBare(bench, varve, sizes.map(bytes => readOf(bytes, version)))
+  const peers = [varve, bare, await startVarnish(bench, origin.url), await startNginx(bench, origin.url)].filter(peer => peer !== undefined)
+  const cells = cellsOf(bench)
+  for (const cell of cells) await warm(bench, origin, peers, cell)
+  for (let round = 0; round < bench.rounds; round++) {
+    for (const cell of cells) {
+      bench.say(`round ${round + 1} of ${bench.rounds}: ${cell.label}`)
+      // The other way round each time, so that none always has the warmer or the cooler machine.
+      for (const peer of round % 2 === 0 ? peers : peers.toReversed()) await measure(bench, origin, varve, peer, cell)
+    }
+  }
+  for (const cell of cells) for (const peer of peers) await warmWith(peer, cell.request, cell.expected)
+  await Promise.all([...peers, origin].map(peer => peer.stop()))
+  return resultOf(cells, peers.map(peer => peer.name))
+}
+
+function cellsOf ({ isSmoke }) {
+  const plain = (isSmoke ? [[512, 1], [65_536, 32]] : sizes.flatMap(bytes => [1, 32, 256].map(connections => [bytes, connections])))
+    .map(([bytes, connections]) => ({ bytes, connections, headers: {} }))
+  return [...plain, { bytes: 4096, connections: 32, headers: clientHeaders }].map(cell => ({
+    ...cell,
+    request: readOf(cell.bytes, version),
+    label: `${cell.bytes / 1024} KiB, ${cell.connections} connection${cell.connections === 1 ? '' : 's'}${cell.headers === clientHeaders ? ', a client\'s headers' : ''}`,
+    runs: {}
+  }))
+}
+
+async function warm (bench, origin, peers, cell) {
+  cell.expected = (await origin.ask(cell.request)).body
+  for (const peer of peers) {
+    await warmWith(peer, cell.request, cell.expected)
+    cell.runs[peer.name] = []
+    if (!bench.isSmoke) await load(bench, peer, cell.request, { ...cell, seconds: 1 })
+  }
+}
+
+async function measure (bench, origin, varve, peer, cell) {
+  const before = await counters(origin, varve)
+  const figures = await load(bench, peer, cell.request, { ...cell, seconds: bench.seconds })
+  const after = await counters(origin, varve)
+  if (after.reads !== before.reads) throw new Error(`${peer.name} asked the node ${after.reads - before.reads} times for what it had`)
+  if (peer === varve && after.hits - before.hits < figures.requests) throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
+  if (after.others !== before.others) throw new Error(`varve counted ${after.others - before.others} requests that were no hits`)
+  cell.runs[peer.name].push(figures)
+}
+
+async function counters (origin, varve) {
+  const metrics = await varve.metrics()
+  const hits = metrics.sum('varve_requests_total', 'outcome="hit_memory"', 'status="200"')
+  return { reads: await origin.reads(), hits, others: metrics.sum('varve_requests_total') - hits }
+}
+
+function resultOf (cells, names) {
+  const others = names.filter(peer => peer !== 'varve')
+  const figures = cells.map(({ label, bytes, connections, runs }) => {
+    const rates = Object.fromEntries(names.map(peer => [peer, runs[peer].map(({ perSecond }) => perSecond)]))
+    const ratios = Object.fromEntries(others.map(other => [other, ratioOf(rates.varve, rates[other])]))
+    return { label, bytes, connections, runs, perSecond: Object.fromEntries(names.map(peer => [peer, median(rates[peer])])), ratios }
+  })
+  return {
+    figures,
+    tables: [{
+      title: 'answers per second, median of the rounds, and varve\'s part of each other\'s (least-most of the rounds)',
+      columns: ['one key', ...names, ...others.map(other => `varve/${other}`)],
+      rows: figures.map(({ label, perSecond, ratios }) => [label, ...names.map(peer => whole(perSecond[peer])), ...others.map(other => spread(ratios[other]))])
+    }],
+    targets: [['bare', 0.85], ['Varnish', 0.9]].filter(([other]) => others.includes(other)).flatMap(([other, least]) =>
+      figures.map(({ label, ratios }) => ({ what: `hot hits, ${label}: varve/${other}`, wanted: `at least ${least}`, value: ratios[other].ratio, text: spread(ratios[other]), reached: ratios[other].ratio >= least })))
+  }
+}

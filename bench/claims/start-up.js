@@ -1,0 +1,82 @@
+// From the command to the first answer: a client asks all the time, and the clock runs from before the program is started.
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import { readOf, startOrigin } from '../support/origin.js'
+import { freePort } from '../support/ports.js'
+import { middleOf } from '../support/statistics.js'
+import { varveCommand } from '../support/varve.js'
+
+export const name = 'start-up'
+export const title = 'from the command to the first answer'
+export const needs = []
+
+const mostMs = 600
+const triesEveryMs = 3
+const patienceMs = 20_000
+const read = readOf(1024, 1000)
+// What any program in Node takes at least, in the same machine's minute.
+const leastProgram = port => [process.execPath, '-e', `require('node:http').createServer((_, response) => response.end('[]')).listen(${port}, '127.0.0.1')`]
+
+/** Starts varve again and again, with all cores and on one, and the least program that Node can be for scale. */
+export async function run (bench) {
+  const origin = await startOrigin(bench)
+  const { body: expected } = await origin.ask(read)
+  const ways = [
+    { label: 'varve', part: 'all', command: port => varveCommand(origin.url, { listen: `127.0.0.1:${port}` }), expected, list: [] },
+    { label: 'varve, on one core', part: 'server', command: port => varveCommand(origin.url, { listen: `127.0.0.1:${port}` }), expected, list: [] },
+    { label: 'a node:http server of one line', part: 'all', command: leastProgram, expected: Buffer.from('[]'), list: [] }
+  ]
+  // Several starts a round: one is a matter of a second.
+  const starts = bench.isSmoke ? 1 : bench.rounds * 2
+  for (let start = 0; start < starts; start++) {
+    bench.say(`start ${start + 1} of ${starts}`)
+    for (const way of ways) way.list.push(await timeToAnswer(bench, way))
+  }
+  await origin.stop()
+  return resultOf(ways)
+}
+
+async function timeToAnswer ({ programs }, { part, command, expected }) {
+  const port = await freePort()
+  const started = performance.now()
+  const program = await programs.start('the program', command(port), { part })
+  while (true) {
+    const body = await attempt(port)
+    if (body?.equals(expected)) break
+    if (performance.now() - started > patienceMs) throw new Error(`no right answer within ${patienceMs} ms`)
+    await pause(triesEveryMs)
+  }
+  const tookMs = performance.now() - started
+  await program.stop()
+  return tookMs
+}
+
+/** The body of a 200, or undefined where nobody answers yet or says that it is not ready. */
+async function attempt (port) {
+  const asked = request({ host: '127.0.0.1', port, path: read.path, agent: false })
+  asked.end()
+  try {
+    const [response] = await once(asked, 'response')
+    const chunks = await response.toArray()
+    return response.statusCode === 200 ? Buffer.concat(chunks) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function resultOf (ways) {
+  const told = ways.map(({ label, list }) => ({ label, list, ...middleOf(list) }))
+  const text = ({ median, least, most }) => `${Math.round(median)} (${Math.round(least)}-${Math.round(most)})`
+  return {
+    figures: told,
+    tables: [{
+      title: `${told[0].list.length} starts each, in ms: median (least-most)`,
+      columns: ['', 'to the first answer'],
+      rows: told.map(way => [way.label, text(way)])
+    }],
+    targets: told.slice(0, 2).map(way => ({
+      what: `first answer, ${way.label}`, wanted: `at most ${mostMs} ms`, value: way.median, text: text(way), reached: way.median <= mostMs
+    }))
+  }
+}

@@ -1,0 +1,27 @@
+import { inParallel } from './ask.js'
+import { loadMany, loadOne } from './wrk.js'
+
+// In a smoke run it is the answers that count, and machines without wrk can have it too.
+const smokeRequests = 200
+
+/** Loads a server with one request, over and over. */
+export async function load (bench, peer, request, how) {
+  if (bench.tools.paths.wrk === undefined) return await loadByNode(bench, peer, [request], how)
+  return await loadOne(bench, peer.url, request.path, how)
+}
+
+/** Loads a server with a list of requests, over and over. */
+export async function loadTrace (bench, peer, requests, how) {
+  if (bench.tools.paths.wrk === undefined) return await loadByNode(bench, peer, requests, how)
+  return await loadMany(bench, peer.url, requests, how)
+}
+
+async function loadByNode (bench, peer, requests, { connections, headers }) {
+  const started = performance.now()
+  const list = Array.from({ length: smokeRequests }, (_, at) => ({ headers, ...requests[at % requests.length] }))
+  await inParallel(list, connections, async request => {
+    const { status } = await peer.ask(request)
+    if (status !== 200) throw new Error(`${peer.name} answered ${status} to ${request.path}`)
+  })
+  return { requests: smokeRequests, perSecond: smokeRequests / (performance.now() - started) * 1000 }
+}

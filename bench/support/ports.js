@@ -1,0 +1,25 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+
+/**
+ * A port of the loopback at which nobody listens. It lies below what systems give out by themselves, so that none of the
+ * thousands of connections that a load makes takes it before its server does.
+ */
+export async function freePort () {
+  for (;;) {
+    const port = 11_000 + Math.floor(Math.random() * 20_000)
+    if (await isFree(port)) return port
+  }
+}
+
+async function isFree (port) {
+  const probe = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(probe, 'listening')
+  } catch {
+    return false
+  }
+  probe.close()
+  await once(probe, 'close')
+  return true
+}

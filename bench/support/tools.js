@@ -1,0 +1,46 @@
+import { accessSync, constants, statSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { run } from '../../scripts/ground.js'
+
+/** What the benchmarks use beside Node: the Debian package that brings it, how it tells its version, and what goes without it. */
+const known = [
+  { name: 'wrk', package: 'wrk', version: ['-v'], without: 'there is no load, so hot-key and trace measure nothing' },
+  { name: 'nginx', package: 'nginx-light', version: ['-v'], without: 'nginx is left out' },
+  { name: 'varnishd', package: 'varnish', version: ['-V'], without: 'Varnish is left out' },
+  { name: 'redis-server', package: 'redis-server', version: ['--version'], without: 'redis-hit measures nothing' },
+  { name: 'taskset', package: 'util-linux', version: ['--version'], without: 'nothing is pinned to a core' }
+]
+
+/** Which of the tools this machine has: paths and versions by name, and a sentence for each that is missing. */
+export async function lookForTools () {
+  const paths = {}
+  const versions = {}
+  const missing = []
+  for (const tool of known) {
+    const path = pathOf(tool.name)
+    if (path === undefined) {
+      missing.push(`${tool.name} is not on PATH; the Debian package ${tool.package} brings it; without it ${tool.without}`)
+      continue
+    }
+    paths[tool.name] = path
+    const { output } = await run([path, ...tool.version])
+    versions[tool.name] = /\d+(?:\.\d+)+/.exec(output)?.[0] ?? 'unknown'
+  }
+  return { paths, versions, missing }
+}
+
+// Debian keeps servers in sbin, which is not on the PATH of an ordinary user; its bin is.
+function pathOf (name) {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter(folder => folder !== '')
+  const beside = folders.filter(folder => /\/bin\/?$/.test(folder)).map(folder => folder.replace(/bin\/?$/, 'sbin'))
+  return [...folders, ...beside].map(folder => join(folder, name)).find(isProgram)
+}
+
+function isProgram (path) {
+  try {
+    accessSync(path, constants.X_OK)
+    return statSync(path).isFile()
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,36 @@
+import { at } from '../../scripts/ground.js'
+import { cli } from '../../scripts/compile.js'
+import { lineOf } from './ask.js'
+import { Peer } from './peer.js'
+
+/** The command line of varve as it is served by default, but for its ports and its node. */
+export function varveCommand (originUrl, { listen = '127.0.0.1:0', nodeFlags = [], flags = [] } = {}) {
+  return [process.execPath, ...nodeFlags, at(cli), 'serve', '--upstream', originUrl, '--listen', listen, '--admin', '127.0.0.1:0', ...flags]
+}
+
+/** Starts varve in front of a node and waits until it is ready. */
+export async function startVarve ({ programs }, originUrl, { part = 'server', ...how } = {}) {
+  const program = await programs.start('varve', varveCommand(originUrl, how), { part })
+  const { url, adminUrl } = await program.says(line => line.includes('"listening"') ? JSON.parse(line) : undefined)
+  const admin = new Peer('varve admin', adminUrl, program)
+  await program.until(async () => (await admin.ask({ path: '/readyz' })).status === 200)
+  const peer = new Peer('varve', url, program, answer => lineOf(answer, 'cache-status') === 'varve; hit; detail=memory')
+  return Object.assign(peer, {
+    program,
+    /** Its own counters. */
+    metrics: async () => metricsIn((await admin.ask({ path: '/metrics' })).body.toString())
+  })
+}
+
+/** Series of a scrape by name and labels, with sums over those that a name and some labels choose. */
+function metricsIn (text) {
+  const series = text.split('\n').filter(line => line !== '' && !line.startsWith('#')).map(line => {
+    const cut = line.lastIndexOf(' ')
+    return [line.slice(0, cut), Number(line.slice(cut + 1))]
+  })
+  return {
+    sum: (name, ...labels) => series
+      .filter(([key]) => (key === name || key.startsWith(`${name}{`)) && labels.every(label => key.includes(label)))
+      .reduce((total, [, value]) => total + value, 0)
+  }
+}
