@@ -29,12 +29,17 @@ export class Compressor {
     if (best === undefined || entry.body.length < minBytes) return entry
     // A reader may come with the entry as it was before its forms were made; one that has gone is packed for nobody.
     const kept = this.#memory.latestOf(entry)
-    if (kept !== undefined && kept.coded[best] === undefined) this.#make(kept, best)
+    if (kept !== undefined && this.lacks(kept, codings)) this.#make(kept, best)
     for (const coding of codings) {
       const form = (kept ?? entry).coded[coding]
       if (form !== undefined) return form
     }
     return entry
+  }
+
+  /** Whether the best form for such a client is still to be made. */
+  lacks (entry: Entry, [best]: readonly Coding[]): boolean {
+    return best !== undefined && entry.body.length >= minBytes && entry.coded[best] === undefined
   }
 
   /** Resolves when nothing is under way. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Position } from '../ledger/position.js'
 import { type Coding } from '../reads/coding.js'
+import { flat } from './flat.js'
 
 /** One form of an entry's body, prepared once so that a hit only writes it out. */
 export interface Form {
@@ -95,9 +96,4 @@ function ownCopy (body: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(body.length)
   body.copy(copy)
   return copy
-}
-
-// Through bytes, since a string put together from pieces keeps the pieces alive.
-function flat (text: string): string {
-  return Buffer.from(text).toString('latin1')
 }

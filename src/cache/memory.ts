@@ -14,6 +14,7 @@ export class Memory {
   readonly #blocks = new BlockIndex()
   readonly #tally: MemoryTally
   readonly #now: () => number
+  #edition = 0
 
   constructor (maxBytes: number, tally: MemoryTally, now: () => number) {
     this.#tally = tally
@@ -22,6 +23,7 @@ export class Memory {
       maxSize: maxBytes,
       sizeCalculation: costOf,
       dispose: ({ block }, _key, reason) => {
+        this.#edition++
         if (block !== undefined) this.#blocks.remove(block.blocks, block.first)
         if (reason === 'evict') tally.evicted()
       }
@@ -75,6 +77,11 @@ export class Memory {
     this.#entries.clear()
   }
 
+  /** Rises with every change, evictions included: while it is the same, so is what would be found. */
+  get edition (): number {
+    return this.#edition
+  }
+
   get entries (): number {
     return this.#entries.size
   }
@@ -95,6 +102,7 @@ export class Memory {
       for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) if (other !== key) this.#entries.delete(other)
     }
     this.#entries.set(key, entry)
+    this.#edition++
     if (!this.#entries.has(key)) return false
     if (block !== undefined) this.#blocks.add(block.blocks, { first: block.first, last: block.last, key })
     return true

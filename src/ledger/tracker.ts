@@ -23,6 +23,7 @@ export class Tracker {
   readonly #listener: TrackerListener
   readonly #configuredId: number | undefined
   #chainId: number | undefined
+  #chain: Chain | undefined
   readonly #isShared: boolean
   #isSettled: boolean
   #generation = 1
@@ -45,7 +46,10 @@ export class Tracker {
 
   /** The chain to key by; undefined until it is configured or learned, and settled. */
   get chain (): Chain | undefined {
-    return this.#chainId === undefined || !this.#isSettled ? undefined : { id: this.#chainId, generation: this.#generation }
+    if (this.#chainId === undefined || !this.#isSettled) return undefined
+    // The same object for as long as it is the same chain.
+    if (this.#chain?.id !== this.#chainId || this.#chain.generation !== this.#generation) this.#chain = { id: this.#chainId, generation: this.#generation }
+    return this.#chain
   }
 
   /** The generation that was keyed by last, settled or not. */

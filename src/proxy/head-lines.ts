@@ -1,3 +1,4 @@
+import { flat } from '../cache/flat.js'
 import { type Position, positionLines, specificationFamily } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { familiesOf } from './own-lines.js'
@@ -32,7 +33,7 @@ export class HeadLines {
     let lines = byControl.get(cacheControl)
     if (lines === undefined) {
       const control = cacheControl === undefined ? [] : ['cache-control', cacheControl]
-      byControl.set(cacheControl, lines = ['cache-status', cacheStatus, 'vary', vary, ...this.positionLines(position), ...control])
+      byControl.set(cacheControl, lines = ['cache-status', cacheStatus, 'vary', vary, ...this.positionLines(position), ...control].map(flat))
     }
     return lines
   }

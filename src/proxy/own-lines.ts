@@ -1,3 +1,4 @@
+import { flat } from '../cache/flat.js'
 import { specificationFamily } from '../ledger/position.js'
 import { type Answer, headerOf } from '../reads/answer.js'
 
@@ -17,7 +18,7 @@ export function ownValues (answer: Answer, family: string | undefined): OwnValue
 export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
   return [['cursor', cursor], ['gas-used', gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
-    return familiesOf(emit, family).flatMap(prefix => [prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name, value])
+    return familiesOf(emit, family).flatMap(prefix => [flat(prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name), value])
   })
 }
 

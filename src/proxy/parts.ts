@@ -11,6 +11,7 @@ import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
 import { type ReadKeys } from '../reads/read.js'
 import { type Forgetting } from './forgetting.js'
+import { type KnownRead } from './known-read.js'
 import { type Landing, type Outcome } from './outcomes.js'
 import { type Pruning } from './pruning.js'
 import { type Renewals } from './renewals.js'
@@ -66,7 +67,7 @@ export interface Parts {
   readonly now: () => number
   readonly tracker: Tracker
   readonly memory: Memory
-  readonly spellings: Spellings
+  readonly spellings: Spellings<KnownRead>
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */
   readonly shared: Shared | undefined

@@ -14,7 +14,7 @@ import { archivalLines } from './pruning.js'
 /** An answer ready to be written: header lines flat, as Node writes them fastest. */
 export interface Reply {
   readonly status: number
-  readonly lines: string[]
+  readonly lines: readonly string[]
   readonly body: Buffer | undefined
   /** What follows the body as it comes from the node. */
   readonly rest?: Rest | undefined

@@ -48,10 +48,17 @@ function isAnswered (context: PublicParts, exchange: Exchange, body: Buffer | un
     const known = spelling === undefined ? undefined : context.parts.spellings.find(spelling)
     if (known === undefined) return false
     requirePlain(request)
-    const hit = answerAtHand(context.parts, known)
-    if (hit === undefined) return false
-    const { read } = known
-    replyWith(context, exchange, read.endpoint.name, hit.name, context.stamper.reply(read, hit, wishesOf(headers)))
+    const wishes = wishesOf(headers)
+    const { endpoint: { name } } = known.read
+    const again = known.again(context.parts, wishes)
+    if (again !== undefined) replyWith(context, exchange, name, 'hit_memory', again)
+    else {
+      const hit = answerAtHand(context.parts, known)
+      if (hit === undefined) return false
+      const reply = context.stamper.reply(known.read, hit, wishes)
+      known.give(context.parts, hit, wishes, reply)
+      replyWith(context, exchange, name, hit.name, reply)
+    }
     return true
   } catch {
     return false

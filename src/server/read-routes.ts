@@ -1,5 +1,6 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { answerRead } from '../proxy/answer-read.js'
+import { KnownRead } from '../proxy/known-read.js'
 import { countedAs, isHit, type OutcomeName, refusedStatus } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
@@ -51,7 +52,7 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
   const outcome = await answerRead(context.parts, read)
   // What is asked for but once is not worth remembering.
   const spelling = isHit(outcome) ? spellingOf(spelled) : undefined
-  if (spelling !== undefined) context.parts.spellings.remember(spelling, read)
+  if (spelling !== undefined) context.parts.spellings.remember(spelling, new KnownRead(read))
   return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
 }
 

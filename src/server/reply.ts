@@ -28,16 +28,15 @@ export interface PublicParts {
 const stalledMs = 30_000
 // A shorter body goes into the system's own buffers whatever the client does.
 const longBytes = 16_384
+const none: readonly string[] = []
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
 export function replyWith (context: PublicParts, exchange: Exchange, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply): void {
   const { request, response, method } = exchange
   const tookMs = context.parts.now() - exchange.receivedAtMs
-  const { lines } = ready
-  // A preflight's grant has lines of its own.
-  if (method !== 'OPTIONS') addCorsLines(context, request.headers.origin, lines)
-  if (context.drain.isDraining) lines.push('connection', 'close')
-  response.writeHead(ready.status, lines)
+  const more = moreLines(context, method, request.headers.origin)
+  const lines = more.length === 0 ? ready.lines : ready.lines.concat(more)
+  response.writeHead(ready.status, lines as string[])
   write(ready, method, response)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
@@ -52,10 +51,13 @@ export function refuseWith (context: PublicParts, exchange: Exchange, refusal: R
   replyWith(context, exchange, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
 }
 
-function addCorsLines ({ cors, stamper }: PublicParts, origin: string | undefined, lines: string[]): void {
-  if (origin === undefined && !cors.isSelective) return
-  const granted = origin === undefined ? [] : cors.linesFor(origin, stamper.families)
-  if (granted.length > 0 || cors.isSelective) lines.push(...granted, 'vary', 'Origin')
+// What depends on who asks and when, not on the answer.
+function moreLines ({ cors, stamper, drain }: PublicParts, method: string, origin: string | undefined): readonly string[] {
+  if (origin === undefined && !cors.isSelective && !drain.isDraining) return none
+  // A preflight's grant has lines of its own.
+  const granted = origin === undefined || method === 'OPTIONS' ? [] : cors.linesFor(origin, stamper.families)
+  const varies = method !== 'OPTIONS' && (granted.length > 0 || cors.isSelective)
+  return [...granted, ...(varies ? ['vary', 'Origin'] : []), ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 
 function valueOf (lines: readonly string[], name: string): string | undefined {

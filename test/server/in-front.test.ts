@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
+import { KnownRead } from '../../src/proxy/known-read.js'
 import { type Parts } from '../../src/proxy/parts.js'
 import { Stamper } from '../../src/proxy/stamp.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
@@ -52,7 +53,7 @@ async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Me
       if (match === undefined || spelling === undefined) throw new Error('no read')
       const read = readRequest(match, spelled, config.pages)
       await answerRead(parts, read)
-      parts.spellings.remember(spelling, read)
+      parts.spellings.remember(spelling, new KnownRead(read))
     }
   }
 }

@@ -1,0 +1,53 @@
+import { type Entry } from '../cache/entry.js'
+import { type Chain } from '../ledger/tracker.js'
+import { codingsFor } from '../reads/coding.js'
+import { keysOf, type Read, type ReadKeys } from '../reads/read.js'
+import { type Hit } from './outcomes.js'
+import { type Parts } from './parts.js'
+import { type Reply, type Wishes } from './stamp.js'
+import { isOldRendering } from './window.js'
+
+/** A reply, and all that it was made of. */
+interface Given {
+  readonly reply: Reply
+  readonly entry: Entry
+  readonly chain: Chain
+  readonly shown: Parts['tracker']['stamped']
+  readonly edition: number
+  readonly acceptEncoding: string | undefined
+}
+
+/** A read in a spelling that was asked for before. */
+export class KnownRead {
+  readonly read: Read
+  #chain: Chain | undefined
+  #keys: ReadKeys | undefined
+  #given: Given | undefined
+
+  constructor (read: Read) {
+    this.read = read
+  }
+
+  /** Its keys in a chain: made anew when the chain is another one, not for every request. */
+  keysIn (chain: Chain): ReadKeys {
+    if (this.#keys === undefined || this.#chain !== chain) this.#keys = keysOf(this.read, chain)
+    this.#chain = chain
+    return this.#keys
+  }
+
+  /** The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more would make the same. */
+  again (parts: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
+    const given = this.#given
+    if (given === undefined || given.edition !== parts.memory.edition || given.shown !== parts.tracker.stamped || given.chain !== parts.tracker.chain) return undefined
+    if (ifNoneMatch !== undefined || given.acceptEncoding !== acceptEncoding || isOldRendering(parts, this.read, given.entry)) return undefined
+    return given.reply
+  }
+
+  /** Remembers what was given, if it depends on nothing but what `again` looks at. */
+  give (parts: Parts, { kind, entry }: Hit, { ifNoneMatch, acceptEncoding }: Wishes, reply: Reply): void {
+    const { chain, stamped: shown } = parts.tracker
+    if (chain === undefined || kind !== 'history' || entry.expiresAtMs !== undefined || ifNoneMatch !== undefined) return
+    if (parts.compressor.lacks(entry, codingsFor(acceptEncoding))) return
+    this.#given = { reply, entry, chain, shown, edition: parts.memory.edition, acceptEncoding }
+  }
+}
