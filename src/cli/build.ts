@@ -34,8 +34,8 @@ export interface Built {
 const mega = 1024 * 1024
 const recallAfterMs = 1000
 // What the memory of spellings may take beside that of answers.
-const spellingShare = 1 / 32
-const minSpellingBytes = mega
+const spellingShare = 1 / 8
+const minSpellingBytes = 4 * mega
 
 /** Builds every part that a read passes through, and what keeps them true. */
 export function build (config: Config, sandboxUrl: string | undefined, log: Logger): Built {

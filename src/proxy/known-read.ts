@@ -39,14 +39,16 @@ export class KnownRead {
   again (parts: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
     const given = this.#given
     if (given === undefined || given.edition !== parts.memory.edition || given.shown !== parts.tracker.stamped || given.chain !== parts.tracker.chain) return undefined
-    if (ifNoneMatch !== undefined || given.acceptEncoding !== acceptEncoding || isOldRendering(parts, this.read, given.entry)) return undefined
-    return given.reply
+    const { entry, reply } = given
+    if (ifNoneMatch !== undefined || given.acceptEncoding !== acceptEncoding || isOldRendering(parts, this.read, entry)) return undefined
+    return entry.expiresAtMs === undefined || parts.now() < entry.expiresAtMs ? reply : undefined
   }
 
   /** Remembers what was given, if it depends on nothing but what `again` looks at. */
   give (parts: Parts, { kind, entry }: Hit, { ifNoneMatch, acceptEncoding }: Wishes, reply: Reply): void {
     const { chain, stamped: shown } = parts.tracker
-    if (chain === undefined || kind !== 'history' || entry.expiresAtMs !== undefined || ifNoneMatch !== undefined) return
+    // A read of what is pruned is counted each time, by how far it is from what is not.
+    if (chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined) return
     if (parts.compressor.lacks(entry, codingsFor(acceptEncoding))) return
     this.#given = { reply, entry, chain, shown, edition: parts.memory.edition, acceptEncoding }
   }
