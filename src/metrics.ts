@@ -6,7 +6,7 @@ import { type LedgerNode } from './nodes/node.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
-import { type RedisOperation, redisOperations } from './redis/link.js'
+import { type RedisOperation, redisOperations } from './redis/operations.js'
 
 /** The endpoint label: a known read, or everything else. */
 export type EndpointLabel = EndpointName | 'other'

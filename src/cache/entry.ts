@@ -43,17 +43,22 @@ export interface BlockRange {
 export type EntryParts = Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> &
   Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'lowestVersion' | 'readAt'>>
 
-// Measured (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot in the LRU's tables.
-const entryOverheadBytes = 950
+// Measured as resident memory (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot in the LRU's tables,
+// with what the allocator takes for them; and what of all that waits to be collected while a full cache makes room.
+const entryOverheadBytes = 1650
+const headroom = 1.25
 const blockOverheadBytes = 200
 const formOverheadBytes = 600
+
+// One for all that have none, since most never do.
+const none: Entry['coded'] = {}
 
 /** Prepares an entry. */
 export function makeEntry (parts: EntryParts): Entry {
   const body = ownCopy(parts.body)
   const etag = tagOf(parts.contentType, body)
   const lines = linesOf(parts, body, etag, [])
-  return { expiresAtMs: undefined, block: undefined, lowestVersion: undefined, readAt: undefined, ...parts, body, etag, lines, coded: {} }
+  return { expiresAtMs: undefined, block: undefined, lowestVersion: undefined, readAt: undefined, ...parts, body, etag, lines, coded: none }
 }
 
 /** The same entry with one more form. */
@@ -69,11 +74,12 @@ export function codedTag (entry: Form, coding: Coding): string {
   return flat(`${entry.etag.slice(0, -1)}-${coding}"`)
 }
 
-/** The memory that an entry costs. */
+/** The memory that the process needs to keep an entry. */
 export function costOf (entry: Entry): number {
   const forms = [entry, ...Object.values(entry.coded).filter(({ body }) => body !== entry.body)]
-  return entryOverheadBytes + entry.key.length + (entry.block === undefined ? 0 : blockOverheadBytes) + (forms.length - 1) * formOverheadBytes +
-    forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, 0), 0)
+  const overhead = entryOverheadBytes + entry.key.length + (entry.block === undefined ? 0 : blockOverheadBytes) + (forms.length - 1) * formOverheadBytes
+  const bytes = forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, 0), 0)
+  return Math.ceil((overhead + bytes) * headroom)
 }
 
 /** A strong tag of a body of some type. */

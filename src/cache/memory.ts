@@ -14,7 +14,9 @@ export class Memory {
   readonly #blocks = new BlockIndex()
   readonly #tally: MemoryTally
   readonly #now: () => number
-  #edition = 0
+
+  /** What others have made of what is kept here, to be had again while that is unchanged: emptied with every change, and so keeping nothing alive. */
+  readonly made = new Map<object, unknown>()
 
   constructor (maxBytes: number, tally: MemoryTally, now: () => number) {
     this.#tally = tally
@@ -23,7 +25,7 @@ export class Memory {
       maxSize: maxBytes,
       sizeCalculation: costOf,
       dispose: ({ block }, _key, reason) => {
-        this.#edition++
+        this.made.clear()
         if (block !== undefined) this.#blocks.remove(block.blocks, block.first)
         if (reason === 'evict') tally.evicted()
       }
@@ -77,11 +79,6 @@ export class Memory {
     this.#entries.clear()
   }
 
-  /** Rises with every change, evictions included: while it is the same, so is what would be found. */
-  get edition (): number {
-    return this.#edition
-  }
-
   get entries (): number {
     return this.#entries.size
   }
@@ -102,7 +99,7 @@ export class Memory {
       for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) if (other !== key) this.#entries.delete(other)
     }
     this.#entries.set(key, entry)
-    this.#edition++
+    this.made.clear()
     if (!this.#entries.has(key)) return false
     if (block !== undefined) this.#blocks.add(block.blocks, { first: block.first, last: block.last, key })
     return true

@@ -1,5 +1,6 @@
-// Measured (bench/NOTES.md): the read, its parts and keys, the last reply, and its slot in the table, beyond the spelling itself.
+// Measured (bench/NOTES.md): the read, its parts and keys, the last reply, and its slot in the table; a long spelling comes back in several of these.
 const knownOverheadBytes = 1500
+const timesSpelled = 4
 
 /**
  * What each spelling of a read means, so that none that is often used is parsed twice; bounded in bytes (law 10). What was not asked for while
@@ -24,7 +25,7 @@ export class Spellings<Known extends object> {
   }
 
   remember (spelling: string, known: Known): void {
-    this.#youngBytes += this.#young.has(spelling) ? 0 : spelling.length + knownOverheadBytes
+    this.#youngBytes += this.#young.has(spelling) ? 0 : timesSpelled * spelling.length + knownOverheadBytes
     this.#young.set(spelling, known)
     if (this.#youngBytes <= this.#maxHalfBytes) return
     this.#old = this.#young

@@ -13,17 +13,19 @@ import { LiveReleases } from '../nodes/live-releases.js'
 import { LedgerNode } from '../nodes/node.js'
 import { OneNode } from '../nodes/one-node.js'
 import { Forgetting } from '../proxy/forgetting.js'
+import { type KnownReads } from '../proxy/known-read.js'
 import { isForMany, isShareable } from '../proxy/outcomes.js'
 import { type Parts, type ProxySettings } from '../proxy/parts.js'
 import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Generations } from '../replicas/generations.js'
 import { within } from '../within.js'
-import { isShared, type Sharing, sharingOf } from './sharing.js'
+import { type Sharing, type sharingOf } from './sharing.js'
 
 /** Everything below the listeners. */
 export interface Built {
   readonly parts: Parts
+  readonly known: KnownReads
   readonly metrics: Metrics
   readonly node: LedgerNode
   readonly poll: HeadPoll
@@ -37,8 +39,8 @@ const recallAfterMs = 1000
 const spellingShare = 1 / 8
 const minSpellingBytes = 4 * mega
 
-/** Builds every part that a read passes through, and what keeps them true. */
-export function build (config: Config, sandboxUrl: string | undefined, log: Logger): Built {
+/** Builds every part that a read passes through, and what keeps them true; `share` where a Redis is configured. */
+export function build (config: Config, sandboxUrl: string | undefined, log: Logger, share: typeof sharingOf | undefined): Built {
   const metrics = new Metrics()
   const now = (): number => performance.now()
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now)
@@ -52,9 +54,9 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
       generations.wasReset(stamped)
     },
     onAhead: () => { sharing?.tellHead() }
-  }, isShared(redis))
+  }, share !== undefined)
   const node = nodeOf(config, sandboxUrl, now, () => { nodes.lost() }, metrics)
-  const sharing = isShared(redis) ? sharingOf(redis, { upstreams: [config.upstreams[0]?.url ?? sandboxUrl ?? ''], tracker, releases, forgetting, metrics, log, now }) : undefined
+  const sharing = share?.(redis, { upstreams: [config.upstreams[0]?.url ?? sandboxUrl ?? ''], tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
     tracker,
     control: sharing?.control,
@@ -90,7 +92,6 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     now,
     tracker,
     memory,
-    spellings: new Spellings(Math.max(minSpellingBytes, config.cache.memory.maxMb * mega * spellingShare)),
     compressor: new Compressor(memory),
     shared: sharing?.store,
     forgetting,
@@ -112,7 +113,8 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     settings: settingsOf(config)
   }
   metrics.observe({ tracker, memory, node, redis: sharing?.link })
-  return { parts, metrics, node, poll, generations, sharing }
+  const known: KnownReads = new Spellings(Math.max(minSpellingBytes, config.cache.memory.maxMb * mega * spellingShare))
+  return { parts, known, metrics, node, poll, generations, sharing }
 }
 
 function nodeOf (config: Config, sandboxUrl: string | undefined, now: () => number, onLost: () => void, metrics: Metrics): LedgerNode {

@@ -1,12 +1,8 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { type Flags } from '../config/load.js'
 import { ConfigError } from '../config/mistakes.js'
-import { check } from './check.js'
-import { explain } from './explain.js'
 import { type Helpful, helpOf } from './help.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { runSandbox } from './sandbox.js'
-import { serve } from './serve.js'
 
 const text = { type: 'string' } as const
 const help = { help: { type: 'boolean', short: 'h' } } as const
@@ -29,33 +25,35 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   }
 }
 
+// Each command is read from disk when it is given, so that none waits for what another needs.
 async function run (command: string, args: readonly string[], io: Io): Promise<ExitCode> {
   switch (command) {
     case 'serve': {
       const values = parse(args, serveFlags)
-      return values['help'] === true ? showHelp('serve', io) : await serve(values as Flags, io)
+      return values['help'] === true ? showHelp('serve', io) : await (await import('./serve.js')).serve(values as Flags, io)
     }
     case 'sandbox': {
       const values = parse(args, sandboxFlags)
-      return values['help'] === true ? showHelp('sandbox', io) : await runSandbox(values as Record<string, string | undefined>, io)
+      return values['help'] === true ? showHelp('sandbox', io) : await (await import('./sandbox.js')).runSandbox(values as Record<string, string | undefined>, io)
     }
     case 'check': {
       const [file, ...others] = args.filter(arg => !arg.startsWith('-'))
       if (others.length > 0) throw new UsageError(`check takes one file, not ${others.length + 1}`)
       const values = parse(args.filter(arg => arg.startsWith('-')), {})
-      return values['help'] === true ? showHelp('check', io) : check(file, io)
+      return values['help'] === true ? showHelp('check', io) : (await import('./check.js')).check(file, io)
     }
-    case 'explain': return runExplain(args, io)
+    case 'explain': return await runExplain(args, io)
     case 'help': return showHelp('varve', io)
     default: throw new UsageError(`unknown command ${command}`)
   }
 }
 
-function runExplain (args: readonly string[], io: Io): ExitCode {
+async function runExplain (args: readonly string[], io: Io): Promise<ExitCode> {
   const { values, positionals: [method, target, ...others] } = parseAll(args, explainFlags, true)
   if (values['help'] === true) return showHelp('explain', io)
   if (method === undefined || target === undefined || others.length > 0) throw new UsageError('explain takes a METHOD and a PATH')
   const { data, accept, config } = values as Record<string, string | undefined>
+  const { explain } = await import('./explain.js')
   return explain({ method: method.toUpperCase(), target, data, accept, config }, io)
 }
 

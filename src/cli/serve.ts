@@ -2,9 +2,9 @@ import { type FastifyInstance } from 'fastify'
 import { pino, type Logger } from 'pino'
 import { type Flags, type Loaded, loadConfig } from '../config/load.js'
 import { withoutEffect } from '../config/not-yet.js'
-import { type Config, hostAndPort } from '../config/schema.js'
+import { type Config, hostAndPort, isShared } from '../config/schema.js'
 import { Stamper } from '../proxy/stamp.js'
-import { type Sandbox, startSandbox } from '../sandbox/sandbox.js'
+import { type Sandbox } from '../sandbox/sandbox.js'
 import { adminApp } from '../server/admin-app.js'
 import { Cors } from '../server/cors.js'
 import { Drain } from '../server/drain.js'
@@ -12,6 +12,7 @@ import { publicApp } from '../server/public-app.js'
 import { within } from '../within.js'
 import { bannerOf } from './banner.js'
 import { build } from './build.js'
+import { keepHeapLean } from './lean-heap.js'
 import { purgerOf } from './purger.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 import { type Patience, stopGracefully } from './stop.js'
@@ -28,6 +29,7 @@ const startMs = 3000
 
 /** Serves until it is told to stop. */
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
+  keepHeapLean()
   const loaded = loadConfig(io.environment, flags)
   const log = pino({ level: loaded.config.log.level }, { write: io.out })
   const told = new Promise<string>(resolve => {
@@ -47,6 +49,8 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
   for (const path of withoutEffect(given)) log.warn({ key: path }, 'this key has no effect yet')
   if (config.upstreams.length > 0) return await startInFrontOf(undefined, config, log)
   // The demonstration never forgets, so that what the README and the banner ask for is there however long it runs.
+  // Read where it is used: a start in front of a real node need not wait for it.
+  const { startSandbox } = await import('../sandbox/sandbox.js')
   const sandbox = await startSandbox({ windowBlocks: 100_000_000 })
   log.warn({ url: sandbox.url }, 'no upstream is configured: serving the embedded sandbox node, whose chain is made up')
   try {
@@ -59,11 +63,11 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
 }
 
 async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log: Logger): Promise<Varve> {
-  const { parts, metrics, node, poll, generations, sharing } = build(config, sandbox?.url, log)
+  const { parts, known, metrics, node, poll, generations, sharing } = build(config, sandbox?.url, log, isShared(config) ? (await import('./sharing.js')).sharingOf : undefined)
   const { tracker, forgetting } = parts
   const drain = new Drain()
   const stamper = new Stamper(parts, config.downstream.cacheControl)
-  const app = publicApp({ config, parts, stamper, metrics, log, drain, cors: new Cors(config.cors.origins) })
+  const app = publicApp({ config, parts, known, stamper, metrics, log, drain, cors: new Cors(config.cors.origins) })
   const purge = purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: config.pages.eventsDefault })
   const admin = adminApp({ metrics, tracker, node, drain, purging: { token: config.admin.token, purge }, degradedShare: () => sharing?.degraded() ?? [] })
   const close = async (): Promise<void> => {

@@ -53,11 +53,6 @@ export interface Sharing {
 // How long a process that stops still writes what others may want to read.
 const lastWritesMs = 1000
 
-/** Whether a Redis is configured. */
-export function isShared ({ url, cluster, sentinel }: RedisConfig): boolean {
-  return url !== null || cluster.length > 0 || sentinel.name !== null
-}
-
 /** Builds everything that has to do with Redis. */
 export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   const { keyPrefix, timeoutMs, ttlSeconds } = config

@@ -114,6 +114,11 @@ export const configSchema = z.strictObject({
 /** A whole, valid configuration. */
 export type Config = z.output<typeof configSchema>
 
+/** Whether a Redis is configured. */
+export function isShared ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
+  return url !== null || cluster.length > 0 || sentinel.name !== null
+}
+
 /** Splits HOST:PORT; an IPv6 host stands in brackets. */
 export function hostAndPort (text: string): { host: string, port: number } {
   const at = text.lastIndexOf(':')

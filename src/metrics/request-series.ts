@@ -44,8 +44,8 @@ export class RequestSeries {
         for (const { labels, byStatus } of all()) for (const [status, count] of byStatus) counter.inc({ ...labels, status }, count)
       }
     })
-    // The registry asks nothing of a metric but its name and what it is at the moment.
-    registry.registerMetric({ name: seconds.name, get: async () => this.#histogram() } as unknown as Metric)
+    // What a registry asks of a metric: its name, what it is at the moment, and to begin anew.
+    registry.registerMetric({ name: seconds.name, get: async () => this.#histogram(), reset: () => { this.#times.clear() } } as unknown as Metric)
   }
 
   /** Has a series exist at 0. */

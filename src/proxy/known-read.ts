@@ -1,4 +1,5 @@
 import { type Entry } from '../cache/entry.js'
+import { type Spellings } from '../cache/spellings.js'
 import { type Chain } from '../ledger/tracker.js'
 import { codingsFor } from '../reads/coding.js'
 import { keysOf, type Read, type ReadKeys } from '../reads/read.js'
@@ -7,22 +8,27 @@ import { type Parts } from './parts.js'
 import { type Reply, type Wishes } from './stamp.js'
 import { isOldRendering } from './window.js'
 
-/** A reply, and all that it was made of. */
+// Whatever clients think of, these take no more than a few megabytes (law 10).
+const mostGiven = 10_000
+const longestEncoding = 100
+
+/** A reply, and all that it was made of beside what memory keeps. */
 interface Given {
   readonly reply: Reply
   readonly entry: Entry
   readonly chain: Chain
   readonly shown: Parts['tracker']['stamped']
-  readonly edition: number
   readonly acceptEncoding: string | undefined
 }
+
+/** The reads that were asked for before, by their spellings. */
+export type KnownReads = Spellings<KnownRead>
 
 /** A read in a spelling that was asked for before. */
 export class KnownRead {
   readonly read: Read
   #chain: Chain | undefined
   #keys: ReadKeys | undefined
-  #given: Given | undefined
 
   constructor (read: Read) {
     this.read = read
@@ -37,8 +43,8 @@ export class KnownRead {
 
   /** The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more would make the same. */
   again (parts: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
-    const given = this.#given
-    if (given === undefined || given.edition !== parts.memory.edition || given.shown !== parts.tracker.stamped || given.chain !== parts.tracker.chain) return undefined
+    const given = parts.memory.made.get(this) as Given | undefined
+    if (given === undefined || given.shown !== parts.tracker.stamped || given.chain !== parts.tracker.chain) return undefined
     const { entry, reply } = given
     if (ifNoneMatch !== undefined || given.acceptEncoding !== acceptEncoding || isOldRendering(parts, this.read, entry)) return undefined
     return entry.expiresAtMs === undefined || parts.now() < entry.expiresAtMs ? reply : undefined
@@ -48,8 +54,10 @@ export class KnownRead {
   give (parts: Parts, { kind, entry }: Hit, { ifNoneMatch, acceptEncoding }: Wishes, reply: Reply): void {
     const { chain, stamped: shown } = parts.tracker
     // A read of what is pruned is counted each time, by how far it is from what is not.
-    if (chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined) return
+    if (chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined || (acceptEncoding?.length ?? 0) > longestEncoding) return
     if (parts.compressor.lacks(entry, codingsFor(acceptEncoding))) return
-    this.#given = { reply, entry, chain, shown, edition: parts.memory.edition, acceptEncoding }
+    const { made } = parts.memory
+    if (made.size >= mostGiven) made.clear()
+    made.set(this, { reply, entry, chain, shown, acceptEncoding } satisfies Given)
   }
 }

@@ -2,7 +2,6 @@ import { type Compressor } from '../cache/compressor.js'
 import { type Memory } from '../cache/memory.js'
 import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
-import { type Spellings } from '../cache/spellings.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Question } from '../nodes/question.js'
@@ -11,7 +10,6 @@ import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
 import { type ReadKeys } from '../reads/read.js'
 import { type Forgetting } from './forgetting.js'
-import { type KnownRead } from './known-read.js'
 import { type Landing, type Outcome } from './outcomes.js'
 import { type Pruning } from './pruning.js'
 import { type Renewals } from './renewals.js'
@@ -67,7 +65,6 @@ export interface Parts {
   readonly now: () => number
   readonly tracker: Tracker
   readonly memory: Memory
-  readonly spellings: Spellings<KnownRead>
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */
   readonly shared: Shared | undefined

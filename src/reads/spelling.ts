@@ -9,7 +9,9 @@ export interface Spelled {
 
 // What is longer is not worth remembering.
 const maxLength = 1024
-const maxBodyLength = 2048
+
+/** How many bytes a body may have that is spelled. */
+export const longestBody = 2048
 
 /**
  * One text for everything that a request is read by, so that equal texts are the same read; undefined where it is not worth remembering.
@@ -20,6 +22,6 @@ export function spellingOf ({ method, target, accept, contentType, body }: Spell
   if (asked.length > maxLength) return undefined
   // Whatever answers GET answers HEAD, without the body.
   if (method === 'GET' || method === 'HEAD') return asked
-  if (method !== 'POST' || contentType === undefined || contentType.length > maxLength || body === undefined || body.length > maxBodyLength) return undefined
+  if (method !== 'POST' || contentType === undefined || contentType.length > maxLength || body === undefined || body.length > longestBody) return undefined
   return `${contentType}\n${asked}\n${body.toString('latin1')}`
 }

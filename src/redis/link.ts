@@ -1,14 +1,9 @@
 import { Cluster } from 'ioredis'
 import { within } from '../within.js'
 import { Breaker } from './breaker.js'
+import { type RedisOperation } from './operations.js'
 import { type RedisClient } from './place.js'
 import { probe } from './probe.js'
-
-/** What is done at Redis: the closed list of metric labels. */
-export const redisOperations = ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'probe', 'connect'] as const
-
-/** One of the closed list. */
-export type RedisOperation = typeof redisOperations[number]
 
 /** Told of everything that was asked of Redis and how it ended. */
 export interface RedisTally {

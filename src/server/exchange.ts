@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type FastifyReply, type FastifyRequest } from 'fastify'
+import { type Parts } from '../proxy/parts.js'
 
 /** A request and the answer that it waits for. */
 export interface Exchange {
@@ -15,8 +16,8 @@ export interface Exchange {
 }
 
 /** Takes an exchange out of the router's hands: it is answered in the one place that replies. */
-export function takenFrom (request: FastifyRequest, reply: FastifyReply, nowMs: number): Exchange {
+export function takenFrom (request: FastifyRequest, reply: FastifyReply, { parts }: { readonly parts: Pick<Parts, 'now'> }): Exchange {
   reply.hijack()
   const { raw, originalUrl: url, method } = request
-  return { request: raw, response: reply.raw, url, method, receivedAtMs: nowMs - reply.elapsedTime, id: () => request.id }
+  return { request: raw, response: reply.raw, url, method, receivedAtMs: parts.now() - reply.elapsedTime, id: () => request.id }
 }

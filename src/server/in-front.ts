@@ -1,10 +1,20 @@
 import { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { answerAtHand } from '../proxy/answer-read.js'
-import { spellingOf } from '../reads/spelling.js'
+import { type OutcomeName } from '../proxy/outcomes.js'
+import { type Reply } from '../proxy/stamp.js'
+import { type EndpointName } from '../reads/endpoints.js'
+import { longestBody, spellingOf } from '../reads/spelling.js'
 import { type Exchange } from './exchange.js'
 import { type PublicParts, replyWith } from './reply.js'
 import { requirePlain } from './requirements.js'
 import { wishesOf } from './wishes.js'
+
+/** An answer that can be written at once. */
+interface AtHand {
+  readonly endpoint: EndpointName
+  readonly outcome: OutcomeName
+  readonly reply: Reply
+}
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -28,7 +38,8 @@ export function answerInFront (server: Server, context: PublicParts, nextId: () 
 
 function isAnsweredWithBody (context: PublicParts, exchange: Exchange): boolean {
   const { request } = exchange
-  const isThere = request.readableLength > 0 && String(request.readableLength) === request.headers['content-length']
+  const length = request.readableLength
+  const isThere = length > 0 && length <= longestBody && String(length) === request.headers['content-length']
   const body: unknown = isThere ? request.read() : null
   if (!Buffer.isBuffer(body)) return false
   if (!isAnswered(context, exchange, body)) {
@@ -41,26 +52,29 @@ function isAnsweredWithBody (context: PublicParts, exchange: Exchange): boolean 
 }
 
 function isAnswered (context: PublicParts, exchange: Exchange, body: Buffer | undefined): boolean {
-  const { request, url: target, method } = exchange
   try {
-    const { headers } = request
-    const spelling = spellingOf({ method, target, accept: headers.accept, contentType: headers['content-type'], body })
-    const known = spelling === undefined ? undefined : context.parts.spellings.find(spelling)
-    if (known === undefined) return false
-    requirePlain(request)
-    const wishes = wishesOf(headers)
-    const { endpoint: { name } } = known.read
-    const again = known.again(context.parts, wishes)
-    if (again !== undefined) replyWith(context, exchange, name, 'hit_memory', again)
-    else {
-      const hit = answerAtHand(context.parts, known)
-      if (hit === undefined) return false
-      const reply = context.stamper.reply(known.read, hit, wishes)
-      known.give(context.parts, hit, wishes, reply)
-      replyWith(context, exchange, name, hit.name, reply)
-    }
-    return true
+    const atHand = atHandFor(context, exchange, body)
+    if (atHand !== undefined) replyWith(context, exchange, atHand.endpoint, atHand.outcome, atHand.reply)
+    return atHand !== undefined
   } catch {
-    return false
+    // What fails before anything is written is the router's to answer.
+    return exchange.response.headersSent
   }
+}
+
+function atHandFor (context: PublicParts, { request, url: target, method }: Exchange, body: Buffer | undefined): AtHand | undefined {
+  const { headers } = request
+  const spelling = spellingOf({ method, target, accept: headers.accept, contentType: headers['content-type'], body })
+  const known = spelling === undefined ? undefined : context.known.find(spelling)
+  if (known === undefined) return undefined
+  requirePlain(request)
+  const wishes = wishesOf(headers)
+  const { endpoint: { name: endpoint } } = known.read
+  const again = known.again(context.parts, wishes)
+  if (again !== undefined) return { endpoint, outcome: 'hit_memory', reply: again }
+  const hit = answerAtHand(context.parts, known)
+  if (hit === undefined) return undefined
+  const reply = context.stamper.reply(known.read, hit, wishes)
+  known.give(context.parts, hit, wishes, reply)
+  return { endpoint, outcome: hit.name, reply }
 }

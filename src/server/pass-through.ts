@@ -69,12 +69,12 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       rewriteHeaders: () => ({}),
       onResponse: (request, reply, response) => {
         const { answer } = response.stream as unknown as Handed
-        replyWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context.parts.now()), 'other', 'forwarded', context.stamper.pass(answer))
+        replyWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), 'other', 'forwarded', context.stamper.pass(answer))
       },
       onError: (reply, { error }) => {
         // A client that has left is told nothing, and is no failure to count.
         if (reply.raw.destroyed) reply.hijack()
-        else refuseWith(context, takenFrom(reply.request as FastifyRequest, reply as FastifyReply, context.parts.now()), refusalOf(error.cause))
+        else refuseWith(context, takenFrom(reply.request as FastifyRequest, reply as FastifyReply, context), refusalOf(error.cause))
       }
     }
   })

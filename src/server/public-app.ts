@@ -29,14 +29,14 @@ export function publicApp (context: PublicParts): FastifyInstance {
     exposeHeadRoutes: false,
     http: { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
     clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, refused) },
-    frameworkErrors: (error, request, reply) => { refuseWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context.parts.now()), refusalOf(error)) }
+    frameworkErrors: (error, request, reply) => { refuseWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), refusalOf(error)) }
   }
   const secure = tls.certFile === null || tls.keyFile === null ? {} : { https: { cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) } }
   const app = fastify({ ...options, ...secure })
   // Node would answer an expectation that it does not know past the one place that replies.
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
   app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })
-  app.setErrorHandler((error, request, reply) => { refuseWith(context, takenFrom(request, reply, context.parts.now()), refusalOf(error)) })
+  app.setErrorHandler((error, request, reply) => { refuseWith(context, takenFrom(request, reply, context), refusalOf(error)) })
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })

@@ -26,11 +26,11 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
       const match = matchEndpoint(request.originalUrl)
       if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
       const { outcome, ready } = await answerMatch(context, match, request)
-      replyWith(context, takenFrom(request, reply, context.parts.now()), match.endpoint.name, outcome, ready)
+      replyWith(context, takenFrom(request, reply, context), match.endpoint.name, outcome, ready)
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal.status === 500) context.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
-      refuseWith(context, takenFrom(request, reply, context.parts.now()), refusal)
+      refuseWith(context, takenFrom(request, reply, context), refusal)
     }
     return undefined
   }
@@ -52,7 +52,7 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
   const outcome = await answerRead(context.parts, read)
   // What is asked for but once is not worth remembering.
   const spelling = isHit(outcome) ? spellingOf(spelled) : undefined
-  if (spelling !== undefined) context.parts.spellings.remember(spelling, new KnownRead(read))
+  if (spelling !== undefined && context.known.find(spelling) === undefined) context.known.remember(spelling, new KnownRead(read))
   return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
 }
 
@@ -62,6 +62,6 @@ function answerPreflight (context: PublicParts, request: FastifyRequest, reply: 
   if (granted instanceof Refusal) throw granted
   if (granted === undefined) return false
   const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name ?? 'other'
-  replyWith(context, takenFrom(request, reply, context.parts.now()), endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
+  replyWith(context, takenFrom(request, reply, context), endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
   return true
 }

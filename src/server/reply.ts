@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type EndpointLabel, type Metrics } from '../metrics.js'
+import { type KnownReads } from '../proxy/known-read.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type Parts } from '../proxy/parts.js'
 import { type Reply, type Stamper } from '../proxy/stamp.js'
@@ -17,6 +18,7 @@ import { type Exchange } from './exchange.js'
 export interface PublicParts {
   readonly config: Pick<Config, 'limits' | 'log' | 'tls' | 'pages' | 'passThrough'>
   readonly parts: Parts
+  readonly known: KnownReads
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
@@ -75,8 +77,7 @@ function write ({ status, body, rest }: Reply, method: string, raw: ServerRespon
 
 /** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
 function stream (begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
-  raw.once('close', () => { rest.destroy() })
-  // A client that has left already is not told of again.
+  // A client that leaves is told of by the pipeline, one that has left already is not.
   if (raw.destroyed) rest.destroy()
   if (begun !== undefined) raw.write(begun)
   pipeline(rest, raw).catch(() => { raw.destroy() })

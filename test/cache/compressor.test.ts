@@ -149,7 +149,7 @@ t.test('what is small stays plain, and so does what does not shrink, which is no
 t.test('an entry that goes while its form is made is not brought back', async t => {
   const jobs = heldZlib(t)
   const clock = { ms: 0 }
-  const { memory, compressor } = tier(10_000, clock)
+  const { memory, compressor } = tier(14_000, clock)
   const old = entry(text(3000), { expiresAtMs: 5 })
   const fates: readonly [string, () => void, Entry | undefined][] = [
     ['evicted', () => { memory.set(entry(dense(8000), { key: 'other' })) }, undefined],
@@ -183,7 +183,7 @@ t.test('an entry that goes while its form is made is not brought back', async t 
 
 t.test('what a reader holds of an entry that has gone is packed for nobody, and what was packed before is given to it all the same', async t => {
   const jobs = heldZlib(t)
-  const { memory, compressor } = tier(5000)
+  const { memory, compressor } = tier(7000)
   const tooLarge = entry(text(6000))
   memory.set(tooLarge)
   t.equal(compressor.formOf(tooLarge, ['br']), tooLarge)

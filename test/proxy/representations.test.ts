@@ -2,6 +2,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { Spellings } from '../../src/cache/spellings.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
@@ -41,7 +42,7 @@ async function proxyAt (t: Test, url: string, { cacheControl = 'revalidate', ...
   const made = partsAt(t, url).parts
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
-  const app = publicApp({ config, parts, stamper: new Stamper(parts, cacheControl), metrics: new Metrics(), log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
+  const app = publicApp({ config, known: new Spellings(1e6), parts, stamper: new Stamper(parts, cacheControl), metrics: new Metrics(), log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
   t.teardown(async () => { await app.close() })
   const own = await app.listen({ port: 0, host: '127.0.0.1' })
   await parts.settle()

@@ -7,6 +7,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { Spellings } from '../../src/cache/spellings.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { passOn } from '../../src/proxy/pass-on.js'
@@ -426,7 +427,7 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
     return { status: 200, headers: {}, body: Buffer.alloc(0), rest: { async * [Symbol.asyncIterator] () { t.fail('nobody reads it') }, destroy: isLetGo }, isFramed: true, stamped: undefined, release: undefined }
   }
   const metrics = new Metrics()
-  const app = publicApp({ config: configSchema.parse({}), parts: { ...parts, nodes: { ...parts.nodes, pass } }, stamper: new Stamper(parts, 'revalidate'), metrics, log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
+  const app = publicApp({ config: configSchema.parse({}), known: new Spellings(1e6), parts: { ...parts, nodes: { ...parts.nodes, pass } }, stamper: new Stamper(parts, 'revalidate'), metrics, log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
   t.teardown(async () => { await app.close() })
   const { hostname, port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
   const sent = request({ hostname, port, path: spec, agent: new Agent() }).end()

@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
+import { Spellings } from '../../src/cache/spellings.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { Stamper } from '../../src/proxy/stamp.js'
@@ -235,7 +236,7 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
   const stamper = new Stamper(parts, 'revalidate')
   const broken = { ...parts, settle: async () => { throw new TypeError('nobody foresaw this') } }
   const config = configSchema.parse({})
-  const app = publicApp({ config, parts: broken, stamper, metrics: new Metrics(), log: pino({}, { write: line => log.push(line) }), drain: new Drain(), cors: new Cors('*') })
+  const app = publicApp({ config, known: new Spellings(1e6), parts: broken, stamper, metrics: new Metrics(), log: pino({}, { write: line => log.push(line) }), drain: new Drain(), cors: new Cors('*') })
   t.teardown(async () => { await app.close() })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   for (let round = 0; round < 2; round++) {

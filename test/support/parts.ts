@@ -2,7 +2,6 @@ import { type Test } from 'tap'
 import { Compressor } from '../../src/cache/compressor.js'
 import { Memory } from '../../src/cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
-import { Spellings } from '../../src/cache/spellings.js'
 import { StreamEnds } from '../../src/cache/stream-ends.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
@@ -31,7 +30,6 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       now: () => clock.ms,
       tracker,
       memory,
-      spellings: new Spellings(1e6),
       compressor: new Compressor(memory),
       shared: undefined,
       forgetting: new Forgetting(memory),

@@ -1,0 +1,108 @@
+import t, { type Test } from 'tap'
+import { type Entry } from '../../src/cache/entry.js'
+import { answerAtHand, answerRead } from '../../src/proxy/answer-read.js'
+import { KnownRead } from '../../src/proxy/known-read.js'
+import { type Hit } from '../../src/proxy/outcomes.js'
+import { type Parts } from '../../src/proxy/parts.js'
+import { type Reply, Stamper, type Wishes } from '../../src/proxy/stamp.js'
+import { partsAt, readOf } from '../support/parts.js'
+import { ok, stamps, stubNode } from '../support/stub-node.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const plain: Wishes = { ifNoneMatch: undefined, acceptEncoding: undefined }
+
+interface Given {
+  readonly parts: Parts
+  readonly known: KnownRead
+  readonly reply: Reply
+  readonly clock: { ms: number }
+  /** What comes of asking once more. */
+  again (wishes?: Wishes): Reply | undefined
+}
+
+/** A read that was answered from the cache in a spelling that is known. */
+async function given (t: Test, { target = modules, wishes = plain, body = '[]', stamped = stamps() } = {}): Promise<Given> {
+  const stub = await stubNode(t, (_request, response) => { ok(response, body, stamped) })
+  const clock = { ms: 1000 }
+  const { parts } = partsAt(t, stub.url, clock)
+  await answerRead(parts, readOf(target))
+  const known = new KnownRead(readOf(target))
+  const hit = answerAtHand(parts, known) as Hit
+  const reply = new Stamper(parts, 'revalidate').reply(known.read, hit, wishes)
+  known.give(parts, hit, wishes, reply)
+  return { parts, known, reply, clock, again: (asked = wishes) => known.again(parts, asked) }
+}
+
+t.test('the reply that was given is given again', async t => {
+  const { again, reply } = await given(t)
+  t.equal(again(), reply)
+  t.equal(again(), reply)
+})
+
+t.test('nothing is given again once anything has changed that it was made of', async t => {
+  const changes: [what: string, change: (given: Given) => void][] = [
+    ['what is kept, by another entry', ({ parts }) => { parts.memory.set({ ...entryOf(parts), key: 'other' }) }],
+    ['what is kept, by its end', ({ parts }) => { parts.memory.delete(entryOf(parts).key) }],
+    ['what is kept, by the end of everything', ({ parts }) => { parts.memory.clear() }],
+    ['the position', ({ parts }) => {
+      const { stamped } = parts.tracker
+      if (stamped !== undefined) parts.tracker.hear({ ...stamped, position: { ...stamped.position, head: { ...stamped.position.head, version: 2000n, timestampUsec: 10n ** 18n } } })
+    }],
+    ['the generation', ({ parts: { tracker } }) => { tracker.settle({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true) }],
+    ['which chain it is', ({ parts }) => { parts.tracker.unsettle() }],
+    ['the releases that live nodes run', ({ parts }) => { Object.assign(parts.nodes, { isGone: () => true }) }]
+  ]
+  for (const [what, change] of changes) {
+    const all = await given(t)
+    if (what.startsWith('the releases')) Object.assign(entryOf(all.parts), { release: 'old' })
+    change(all)
+    t.equal(all.again(), undefined, what)
+  }
+})
+
+t.test('nothing is given again to who asks for it in another form, or under a condition', async t => {
+  const { again } = await given(t)
+  t.equal(again({ ...plain, acceptEncoding: 'gzip' }), undefined)
+  t.equal(again({ ...plain, acceptEncoding: '' }), undefined)
+  t.equal(again({ ...plain, ifNoneMatch: '"x"' }), undefined)
+})
+
+t.test('what was given under a condition, or is of the pruned past, or lacks a form, is made anew each time', async t => {
+  t.equal((await given(t, { wishes: { ...plain, ifNoneMatch: '*' } })).again(plain), undefined)
+  const long = JSON.stringify('x'.repeat(1000))
+  const { parts, again } = await given(t, { wishes: { ...plain, acceptEncoding: 'gzip' }, body: long })
+  t.equal(again(), undefined, 'its coded form is being made')
+  await parts.compressor.idle()
+  t.equal((await given(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(), undefined, 'nor is what clients may make long remembered')
+  const pruned = await given(t)
+  const { stamped } = pruned.parts.tracker
+  if (stamped !== undefined) pruned.parts.tracker.learn({ ...stamped.position, oldest: { version: 900n, blockHeight: 9n } }, stamped.family)
+  const hit = answerAtHand(pruned.parts, pruned.known) as Hit
+  t.equal(hit.kind, 'pruned')
+  pruned.known.give(pruned.parts, hit, plain, pruned.reply)
+  t.equal(pruned.again(), undefined, 'each read of it is counted')
+})
+
+t.test('what is believed for a while is given again for that while', async t => {
+  const events = JSON.stringify([{ version: '500', guid: { creation_number: '1', account_address: '0x1' }, sequence_number: '3', type: 'x', data: {} }])
+  const { again, clock, reply } = await given(t, { target: '/v1/accounts/0x1/events/0x1::a::B/c?start=3&limit=1', body: events })
+  clock.ms += 3_599_999
+  t.equal(again(), reply)
+  clock.ms += 1
+  t.equal(again(), undefined)
+})
+
+t.test('however many spellings are asked for, no more than some thousand replies are held, and none that memory has let go of', async t => {
+  const { parts, known, reply } = await given(t)
+  const hit = answerAtHand(parts, known) as Hit
+  for (let at = 0; at < 25_000; at++) new KnownRead(known.read).give(parts, hit, plain, reply)
+  t.ok(parts.memory.made.size <= 10_000)
+  parts.memory.clear()
+  t.equal(parts.memory.made.size, 0)
+})
+
+function entryOf (parts: Parts): Entry {
+  const entry = parts.memory.get('4.1 json /v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500')
+  if (entry === undefined) throw new Error('not kept')
+  return entry
+}
