@@ -22,7 +22,7 @@ export async function run (bench) {
   const peers = [origin, ...proxies]
   // Versions go up and none comes twice; the first ones are for warming up.
   let version = 0
-  if (!bench.isSmoke) await roundOf(peers, 1000, () => ++version)
+  if (!bench.isSmoke) await roundOf(peers, samples, () => ++version)
   const rounds = []
   for (let round = 0; round < bench.rounds; round++) {
     bench.say(`round ${round + 1} of ${bench.rounds}: ${samples} reads each`)

@@ -28,8 +28,6 @@ export interface PublicParts {
 
 // A client that stops reading is cut off, or it would hold the answer, and a connection of the node's with it, for ever.
 const stalledMs = 30_000
-// A shorter body goes into the system's own buffers whatever the client does.
-const longBytes = 16_384
 const none: readonly string[] = []
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
@@ -67,18 +65,24 @@ function valueOf (lines: readonly string[], name: string): string | undefined {
 }
 
 function write ({ status, body, rest }: Reply, method: string, raw: ServerResponse): void {
-  if (rest !== undefined || (body?.length ?? 0) > longBytes) raw.setTimeout(stalledMs, () => { raw.destroy() })
   // These have no body, whatever their lines say of one (RFC 9110, section 6.4.1).
   const isBodiless = method === 'HEAD' || status === 204 || status === 304
   if (rest !== undefined && !isBodiless) return stream(body, rest, raw)
   rest?.destroy()
   raw.end(isBodiless ? undefined : body)
+  // What the system has taken whole needs no watching, whatever the client does.
+  if (raw.writableLength > 0) cutOffWhoStalls(raw)
 }
 
 /** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
 function stream (begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
+  cutOffWhoStalls(raw)
   // A client that leaves is told of by the pipeline, one that has left already is not.
   if (raw.destroyed) rest.destroy()
   if (begun !== undefined) raw.write(begun)
   pipeline(rest, raw).catch(() => { raw.destroy() })
+}
+
+function cutOffWhoStalls (raw: ServerResponse): void {
+  raw.setTimeout(stalledMs, () => { raw.destroy() })
 }

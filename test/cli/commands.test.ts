@@ -134,7 +134,7 @@ admin: { token: s3cret }
 upstreams: [{ name: a, url: https://h/s3cret, headers: { authorization: Bearer s3cret } }]
 clients: { keys: [{ name: shop, key: s3cret }] }
 latest: { promote: false }
-cache: { redis: { url: "redis://s3cret:s3cret@h:1/2?password=s3cret", password: s3cret } }
+cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
 `
   const dir = t.testdir({ 'v.yaml': text })
   const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }

@@ -49,3 +49,10 @@ t.test('both can be read as data too, to be summed over processes', async t => {
     { name: 'request_seconds', type: 'histogram', aggregator: 'sum', values: [{ metricName: 'request_seconds_bucket', value: 0 }, { value: 1 }, { value: 1 }, { value: 1 }, { value: 0.005 }, { value: 1 }] }
   ])
 })
+
+t.test('a registry that begins anew begins both anew', async t => {
+  const registry = new Registry()
+  new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
+  registry.resetMetrics()
+  t.notMatch(await registry.metrics(), /info/)
+})

@@ -522,3 +522,16 @@ t.test('the real node\'s own answers come through as they are', async t => {
     t.equal(got.headers['x-node-ledger-version'], direct.headers['x-aptos-ledger-version'])
   }
 })
+
+t.test('passing on leaves no warning of the process in an operator\'s log', async t => {
+  const warned: string[] = []
+  const hear = ({ message }: Error): void => { warned.push(message) }
+  process.on('warning', hear)
+  t.teardown(() => { process.off('warning', hear) })
+  const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(100_000)) })
+  const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
+  for (let at = 0; at < 3; at++) t.match(await varve.get(spec), { status: 200 })
+  // Node tells of them in a turn of its own.
+  await new Promise(resolve => { setImmediate(resolve) })
+  t.same(warned, [])
+})
