@@ -8,6 +8,11 @@ export interface MemoryTally {
   evicted (): void
 }
 
+/** Who holds something that was made of what is kept. */
+export interface Holder {
+  letGo (): void
+}
+
 /** The memory tier: least recently used, bounded in bytes of true cost (law 10). */
 export class Memory {
   readonly #entries: LRUCache<string, Entry>
@@ -15,8 +20,8 @@ export class Memory {
   readonly #tally: MemoryTally
   readonly #now: () => number
 
-  /** What others have made of what is kept here, to be had again while that is unchanged: emptied with every change, and so keeping nothing alive. */
-  readonly made = new Map<object, unknown>()
+  /** Those who hold what they have made of what is kept here, to have it again while that is unchanged: told to let go of it with every change. */
+  readonly holders = new Set<Holder>()
 
   constructor (maxBytes: number, tally: MemoryTally, now: () => number) {
     this.#tally = tally
@@ -25,7 +30,7 @@ export class Memory {
       maxSize: maxBytes,
       sizeCalculation: costOf,
       dispose: ({ block }, _key, reason) => {
-        this.made.clear()
+        this.#letGo()
         if (block !== undefined) this.#blocks.remove(block.blocks, block.first)
         if (reason === 'evict') tally.evicted()
       }
@@ -92,6 +97,11 @@ export class Memory {
     return this.#blocks.size
   }
 
+  #letGo (): void {
+    for (const holder of this.holders) holder.letGo()
+    this.holders.clear()
+  }
+
   #put (entry: Entry): boolean {
     const { key, block } = entry
     if (block !== undefined) {
@@ -99,7 +109,7 @@ export class Memory {
       for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) if (other !== key) this.#entries.delete(other)
     }
     this.#entries.set(key, entry)
-    this.made.clear()
+    this.#letGo()
     if (!this.#entries.has(key)) return false
     if (block !== undefined) this.#blocks.add(block.blocks, { first: block.first, last: block.last, key })
     return true

@@ -98,6 +98,8 @@ export class Reception implements Dispatcher.DispatchHandler {
     // At the pace of its reader, and nothing before that one reads.
     controller.pause()
     const rest = new Readable({
+      // The same on every line of Node: a reader who waits costs no more than this.
+      highWaterMark: 16_384,
       read: () => { controller.resume() },
       destroy: (error, done) => {
         if (!this.#isOver) controller.abort(error ?? new Error('nobody reads the rest'))

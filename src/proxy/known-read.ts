@@ -1,4 +1,5 @@
 import { type Entry } from '../cache/entry.js'
+import { type Holder } from '../cache/memory.js'
 import { type Spellings } from '../cache/spellings.js'
 import { type Chain } from '../ledger/tracker.js'
 import { codingsFor } from '../reads/coding.js'
@@ -25,10 +26,11 @@ interface Given {
 export type KnownReads = Spellings<KnownRead>
 
 /** A read in a spelling that was asked for before. */
-export class KnownRead {
+export class KnownRead implements Holder {
   readonly read: Read
   #chain: Chain | undefined
   #keys: ReadKeys | undefined
+  #given: Given | undefined
 
   constructor (read: Read) {
     this.read = read
@@ -43,7 +45,7 @@ export class KnownRead {
 
   /** The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more would make the same. */
   again (parts: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
-    const given = parts.memory.made.get(this) as Given | undefined
+    const given = this.#given
     if (given === undefined || given.shown !== parts.tracker.stamped || given.chain !== parts.tracker.chain) return undefined
     const { entry, reply } = given
     if (ifNoneMatch !== undefined || given.acceptEncoding !== acceptEncoding || isOldRendering(parts, this.read, entry)) return undefined
@@ -56,8 +58,13 @@ export class KnownRead {
     // A read of what is pruned is counted each time, by how far it is from what is not.
     if (chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined || (acceptEncoding?.length ?? 0) > longestEncoding) return
     if (parts.compressor.lacks(entry, codingsFor(acceptEncoding))) return
-    const { made } = parts.memory
-    if (made.size >= mostGiven) made.clear()
-    made.set(this, { reply, entry, chain, shown, acceptEncoding } satisfies Given)
+    const { holders } = parts.memory
+    if (holders.size >= mostGiven && !holders.has(this)) return
+    holders.add(this)
+    this.#given = { reply, entry, chain, shown, acceptEncoding }
+  }
+
+  letGo (): void {
+    this.#given = undefined
   }
 }

@@ -96,9 +96,9 @@ t.test('however many spellings are asked for, no more than some thousand replies
   const { parts, known, reply } = await given(t)
   const hit = answerAtHand(parts, known) as Hit
   for (let at = 0; at < 25_000; at++) new KnownRead(known.read).give(parts, hit, plain, reply)
-  t.ok(parts.memory.made.size <= 10_000)
+  t.ok(parts.memory.holders.size <= 10_000)
   parts.memory.clear()
-  t.equal(parts.memory.made.size, 0)
+  t.equal(parts.memory.holders.size, 0)
 })
 
 function entryOf (parts: Parts): Entry {

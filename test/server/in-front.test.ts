@@ -139,11 +139,11 @@ t.test('what is no hit any more goes on to the router: forgotten, of an unknown 
     ['forgotten', parts => { parts.memory.clear() }],
     ['observed', parts => {
       Object.assign(parts.settings, { isObserving: true })
-      parts.memory.made.clear()
+      for (const holder of parts.memory.holders) holder.letGo()
     }],
     ['failing', parts => {
       parts.memory.get = () => { throw new Error('broken') }
-      parts.memory.made.clear()
+      for (const holder of parts.memory.holders) holder.letGo()
     }],
     ['an unknown chain', parts => { parts.tracker.unsettle() }]
   ]
