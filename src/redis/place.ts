@@ -1,5 +1,6 @@
 import { type ConnectionOptions, createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis'
+import { MasterConnector, ServerConnector } from './connector.js'
 
 /** Where Redis is and how it is reached: exactly one of `url`, `cluster` and `sentinel` is set. */
 export interface RedisPlace {
@@ -60,6 +61,7 @@ function urlOf (url: string, { username, password }: RedisPlace): string {
 function optionsOf (place: RedisPlace): Options {
   const { username, password } = place
   return {
+    Connector: ServerConnector,
     lazyConnect: true,
     connectionName: 'varve',
     maxRetriesPerRequest: 0,
@@ -94,11 +96,10 @@ function clusterOptions (place: RedisPlace): Omit<ClusterOptions, 'redisOptions'
 
 function sentinelOptions (place: RedisPlace, { name, hosts, password }: RedisPlace['sentinel']): Options {
   return {
+    Connector: MasterConnector,
     sentinels: [...hosts],
     name: name ?? '',
     sentinelRetryStrategy: again,
-    // Nobody hears the errors of what listens to sentinels, so the library would write each attempt to the standard error, for as long as one is away.
-    sentinelReconnectStrategy: () => null,
     sentinelCommandTimeout: connectMs,
     // Clients of a master that is cut off would go on writing to it.
     failoverDetector: true,

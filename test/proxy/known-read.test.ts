@@ -44,10 +44,7 @@ t.test('nothing is given again once anything has changed that it was made of', a
     ['what is kept, by another entry', ({ parts }) => { parts.memory.set({ ...entryOf(parts), key: 'other' }) }],
     ['what is kept, by its end', ({ parts }) => { parts.memory.delete(entryOf(parts).key) }],
     ['what is kept, by the end of everything', ({ parts }) => { parts.memory.clear() }],
-    ['the position', ({ parts }) => {
-      const { stamped } = parts.tracker
-      if (stamped !== undefined) parts.tracker.hear({ ...stamped, position: { ...stamped.position, head: { ...stamped.position.head, version: 2000n, timestampUsec: 10n ** 18n } } })
-    }],
+    ['the position', ({ parts }) => { headTo(parts, 2000n) }],
     ['the generation', ({ parts: { tracker } }) => { tracker.settle({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true) }],
     ['which chain it is', ({ parts }) => { parts.tracker.unsettle() }],
     ['the releases that live nodes run', ({ parts }) => { Object.assign(parts.nodes, { isGone: () => true }) }]
@@ -97,9 +94,29 @@ t.test('however many spellings are asked for, no more than some thousand replies
   const hit = answerAtHand(parts, known) as Hit
   for (let at = 0; at < 25_000; at++) new KnownRead(known.read).give(parts, hit, plain, reply)
   t.ok(parts.memory.holders.size <= 10_000)
+  for (const position of [2000n, 3000n]) {
+    headTo(parts, position)
+    known.give(parts, hit, plain, reply)
+    t.equal(known.again(parts, plain), reply, 'those that are held already are brought up to date')
+  }
   parts.memory.clear()
   t.equal(parts.memory.holders.size, 0)
 })
+
+t.test('its keys are made once for a chain, and anew for another one', async t => {
+  const { parts: { tracker }, known } = await given(t)
+  const keys = () => tracker.chain === undefined ? undefined : known.keysIn(tracker.chain)
+  const before = keys()
+  t.ok(before)
+  t.equal(keys(), before)
+  tracker.settle({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+  t.not(keys()?.value, before?.value)
+})
+
+function headTo ({ tracker }: Parts, version: bigint): void {
+  const { stamped } = tracker
+  if (stamped !== undefined) tracker.hear({ ...stamped, position: { ...stamped.position, head: { ...stamped.position.head, version, timestampUsec: 10n ** 15n * version } } })
+}
 
 function entryOf (parts: Parts): Entry {
   const entry = parts.memory.get('4.1 json /v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500')

@@ -1,0 +1,47 @@
+import { connect as connectPlain, type Socket } from 'node:net'
+import { connect as connectSecure, type ConnectionOptions } from 'node:tls'
+import { AbstractConnector, SentinelConnector } from 'ioredis'
+
+/** What ioredis says of one server. */
+interface Server {
+  readonly host?: string
+  readonly port?: number
+  readonly tls?: ConnectionOptions
+  readonly disconnectTimeout: number
+}
+
+/**
+ * Connects to one server. The library's own hears one error of a socket alone; a TLS socket that is left in the middle of
+ * a handshake tells of two where the certificate is refused, and one that nobody hears ends the process.
+ */
+export class ServerConnector extends AbstractConnector {
+  readonly #server: Server
+
+  constructor (options: unknown) {
+    const server = options as Server
+    super(server.disconnectTimeout)
+    this.#server = server
+  }
+
+  async connect (): Promise<Socket> {
+    const { host = 'localhost', port = 6379, tls } = this.#server
+    this.connecting = true
+    this.stream = tls === undefined ? connectPlain({ host, port }) : connectSecure({ host, port, ...tls })
+    return this.stream.on('error', error => { this.firstError ??= error })
+  }
+}
+
+/** Finds the master by its sentinels and connects to it, with an ear for every error too. */
+export class MasterConnector extends SentinelConnector {
+  constructor (options: unknown) {
+    super(options as ConstructorParameters<typeof SentinelConnector>[0])
+    // Those that listen for a failover are nobody's either, and the library writes what they meet to the standard error.
+    const own = this as unknown as { connectToSentinel: (...args: unknown[]) => NodeJS.EventEmitter }
+    const connect = own.connectToSentinel.bind(this)
+    own.connectToSentinel = (...args) => connect(...args).on('error', () => {})
+  }
+
+  override async connect (tell: (type: string, error: Error) => void): Promise<Socket> {
+    return (await super.connect(tell)).on('error', () => {})
+  }
+}

@@ -1,0 +1,38 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { listenerFor, type RedisPlace } from '../../src/redis/place.js'
+import { certificate } from '../support/certificate.js'
+import { startSentinel } from '../support/redis-sentinel.js'
+import { startRedis } from '../support/redis-server.js'
+
+const nowhere: RedisPlace = { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: 'secret', tls: true, ca: undefined }
+
+// Any error that nobody hears ends the process; the test is its own proof, since tap fails it then.
+async function leaves (t: Test, place: RedisPlace): Promise<void> {
+  const ends = Array.from({ length: 120 }, async (_, at) => {
+    const client = listenerFor(place, at)
+    const ended = new Promise<void>(resolve => { client.once('end', () => { resolve() }) })
+    client.on('error', () => {})
+    client.connect().catch(() => {})
+    await pause(at / 4)
+    client.disconnect()
+    await ended
+  })
+  await Promise.all(ends)
+  t.equal(ends.length, 120, 'each came to its end')
+}
+
+t.test('a connection may be left at any moment of a TLS handshake, with a certificate that is believed or is not', async t => {
+  const redis = await startRedis(t, { tls: true, password: 'secret' })
+  await leaves(t, { ...nowhere, url: redis.url })
+  await leaves(t, { ...nowhere, url: redis.url, ca: certificate })
+})
+
+t.test('so may one to a cluster or to sentinels, and nothing is written to the standard error', async t => {
+  const said = t.capture(console, 'error')
+  const redis = await startRedis(t, { tls: true, password: 'secret' })
+  await leaves(t, { ...nowhere, cluster: [{ host: '127.0.0.1', port: redis.port }] })
+  const { name, hosts } = await startSentinel(t, { tls: true, password: 'secret' })
+  await leaves(t, { ...nowhere, sentinel: { name, hosts: hosts.map(host => ({ host: '127.0.0.1', port: Number(host.split(':')[1]) })), password: null }, ca: certificate })
+  t.same(said(), [])
+})
