@@ -19,7 +19,7 @@ const atOnce = 16
 const warmBytes = 512
 
 const full = {
-  entries: [{ bytes: 1024, count: 30_000, warmCount: 10_000 }, { bytes: 65_536, count: 1500, warmCount: 10_000 }],
+  entries: [{ bytes: 1024, count: 30_000, warmCount: 10_000 }, { bytes: 65_536, count: 1200, warmCount: 10_000 }],
   caches: [64, 256].flatMap(maxMb => [1024, 65_536].map(bytes => ({ maxMb, bytes })))
 }
 const smoke = { entries: [{ bytes: 1024, count: 200, warmCount: 10 }], caches: [{ maxMb: 2, bytes: 65_536 }] }

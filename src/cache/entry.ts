@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Position } from '../ledger/position.js'
 import { type Coding } from '../reads/coding.js'
 import { flat } from './flat.js'
@@ -55,10 +55,12 @@ const none: Entry['coded'] = {}
 
 /** Prepares an entry. */
 export function makeEntry (parts: EntryParts): Entry {
+  const { key, status, contentType, ownLines, release, expiresAtMs, block, lowestVersion, readAt } = parts
   const body = ownCopy(parts.body)
-  const etag = tagOf(parts.contentType, body)
+  const etag = tagOf(contentType, body)
   const lines = linesOf(parts, body, etag, [])
-  return { expiresAtMs: undefined, block: undefined, lowestVersion: undefined, readAt: undefined, ...parts, body, etag, lines, coded: none }
+  // Each by its name: an object that is put together from others takes several times the memory.
+  return { key, status, contentType, body, etag, lines, ownLines, coded: none, release, expiresAtMs, block, lowestVersion, readAt }
 }
 
 /** The same entry with one more form. */
@@ -84,7 +86,8 @@ export function costOf (entry: Entry): number {
 
 /** A strong tag of a body of some type. */
 export function tagOf (contentType: string, body: Buffer): string {
-  const digest = createHash('sha256').update(contentType).update('\n').update(body).digest('base64url').slice(0, 27)
+  // By calls that leave no object behind: one for every miss, freed by the collector alone, was a third of what survived its first round.
+  const digest = hash('sha256', `${contentType}\n${hash('sha256', body)}`, 'base64url').slice(0, 27)
   return flat(`"${digest}"`)
 }
 

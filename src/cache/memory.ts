@@ -19,13 +19,16 @@ export class Memory {
   readonly #blocks = new BlockIndex()
   readonly #tally: MemoryTally
   readonly #now: () => number
+  #onHalfFull: (() => void) | undefined
 
   /** Those who hold what they have made of what is kept here, to have it again while that is unchanged: told to let go of it with every change. */
   readonly holders = new Set<Holder>()
 
-  constructor (maxBytes: number, tally: MemoryTally, now: () => number) {
+  /** Tells once when half of it is taken. */
+  constructor (maxBytes: number, tally: MemoryTally, now: () => number, onHalfFull?: () => void) {
     this.#tally = tally
     this.#now = now
+    this.#onHalfFull = onHalfFull
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: costOf,
@@ -110,6 +113,10 @@ export class Memory {
     }
     this.#entries.set(key, entry)
     this.#letGo()
+    if (this.bytes * 2 > this.#entries.maxSize) {
+      this.#onHalfFull?.()
+      this.#onHalfFull = undefined
+    }
     if (!this.#entries.has(key)) return false
     if (block !== undefined) this.#blocks.add(block.blocks, { first: block.first, last: block.last, key })
     return true

@@ -21,6 +21,8 @@ export class SingleFlight<T> {
 
   /** Runs `fly` unless an equal flight is under way, and joins that one then. */
   async do (key: string, fly: () => Promise<T>): Promise<Flown<T>> {
+    // What most do, with nothing made for those who join.
+    if (!this.#flights.has(key)) return { result: await this.#start(key, fly), joined: false }
     return await joinOrStart(() => this.#flights.get(key), () => this.#start(key, fly), fly, this.#isShareable)
   }
 
@@ -33,10 +35,18 @@ export class SingleFlight<T> {
     return this.#flights.size
   }
 
-  async #start (key: string, fly: () => Promise<T>): Promise<T> {
-    const flight = fly().finally(() => this.#flights.delete(key))
+  #start (key: string, fly: () => Promise<T>): Promise<T> {
+    const flight = this.#land(key, fly())
     this.#flights.set(key, flight)
-    return await flight
+    return flight
+  }
+
+  async #land (key: string, flown: Promise<T>): Promise<T> {
+    try {
+      return await flown
+    } finally {
+      this.#flights.delete(key)
+    }
   }
 }
 

@@ -20,6 +20,7 @@ import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Generations } from '../replicas/generations.js'
 import { within } from '../within.js'
+import { keepHeapLean } from './lean-heap.js'
 import { type Sharing, type sharingOf } from './sharing.js'
 
 /** Everything below the listeners. */
@@ -43,7 +44,7 @@ const minSpellingBytes = 4 * mega
 export function build (config: Config, sandboxUrl: string | undefined, log: Logger, share: typeof sharingOf | undefined): Built {
   const metrics = new Metrics()
   const now = (): number => performance.now()
-  const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now)
+  const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now, keepHeapLean)
   const forgetting = new Forgetting(memory)
   const releases = new LiveReleases(now)
   const { redis } = config.cache

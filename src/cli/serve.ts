@@ -12,7 +12,6 @@ import { publicApp } from '../server/public-app.js'
 import { within } from '../within.js'
 import { bannerOf } from './banner.js'
 import { build } from './build.js'
-import { keepHeapLean } from './lean-heap.js'
 import { purgerOf } from './purger.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 import { type Patience, stopGracefully } from './stop.js'
@@ -29,7 +28,6 @@ const startMs = 3000
 
 /** Serves until it is told to stop. */
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
-  keepHeapLean()
   const loaded = loadConfig(io.environment, flags)
   const log = pino({ level: loaded.config.log.level }, { write: io.out })
   const told = new Promise<string>(resolve => {

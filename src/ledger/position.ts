@@ -31,6 +31,23 @@ export interface StampedPosition {
 /** The names that the specification promises to clients. */
 export const specificationFamily = 'x-node-'
 
+// What follows the prefix of a family in the names of its lines, in the order in which nodes send them.
+const lineNames = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height']
+
+// Every answer is read by them, and nodes use one or two families; whatever a node makes up, these stay few (law 10).
+const knownNames = new Map<string, readonly string[]>()
+const mostKnown = 16
+
+/** The names of a position's lines in a family. */
+export function namesOf (family: string): readonly string[] {
+  const known = knownNames.get(family)
+  if (known !== undefined) return known
+  const names = lineNames.map(name => family + name)
+  if (knownNames.size >= mostKnown) knownNames.clear()
+  knownNames.set(family, names)
+  return names
+}
+
 /**
  * Reads the position from an answer's headers, whatever family their names belong to.
  * Undefined where a required line is missing, repeated or impossible, or where two families contradict each other.
@@ -56,31 +73,22 @@ export function samePosition (a: Position, b: Position): boolean {
     a.oldest.version === b.oldest.version && a.oldest.blockHeight === b.oldest.blockHeight
 }
 
-/** The header lines of a position under one family of names, flat, in the order in which nodes send them. */
-export function positionLines (position: Position, family: string): string[] {
-  const { chainId, head, oldest } = position
-  return [
-    `${family}chain-id`, String(chainId),
-    `${family}ledger-version`, String(head.version),
-    `${family}ledger-oldest-version`, String(oldest.version),
-    `${family}ledger-timestampusec`, String(head.timestampUsec),
-    ...(head.epoch === undefined ? [] : [`${family}epoch`, String(head.epoch)]),
-    `${family}block-height`, String(head.blockHeight),
-    `${family}oldest-block-height`, String(oldest.blockHeight)
-  ]
+/** The header lines of a position under the names of a family, flat. */
+export function positionLines ({ chainId, head, oldest }: Position, names: readonly string[]): string[] {
+  const values = [chainId, head.version, oldest.version, head.timestampUsec, head.epoch, head.blockHeight, oldest.blockHeight]
+  const lines: string[] = []
+  for (let at = 0; at < values.length; at++) {
+    const [name = '', value] = [names[at], values[at]]
+    if (value !== undefined) lines.push(name, String(value))
+  }
+  return lines
 }
 
 function readFamily (headers: Headers, family: string): Position | undefined {
-  const chainId = readNumber(headers[`${family}chain-id`])
-  const version = readNumber(headers[`${family}ledger-version`])
-  const oldestVersion = readNumber(headers[`${family}ledger-oldest-version`])
-  const timestampUsec = readNumber(headers[`${family}ledger-timestampusec`])
-  const blockHeight = readNumber(headers[`${family}block-height`])
-  const oldestHeight = readNumber(headers[`${family}oldest-block-height`])
+  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = namesOf(family).map(name => readNumber(headers[name]))
   if (chainId === undefined || version === undefined || oldestVersion === undefined || timestampUsec === undefined ||
     blockHeight === undefined || oldestHeight === undefined) return undefined
   if (chainId > 255n || oldestVersion > version || oldestHeight > blockHeight) return undefined
-  const epoch = readNumber(headers[`${family}epoch`])
   return {
     chainId: Number(chainId),
     head: { version, timestampUsec, epoch, blockHeight },

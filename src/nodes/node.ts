@@ -59,13 +59,13 @@ export class LedgerNode {
   }
 
   /** Asks once and gathers the answer, unless it is too large; throws a NodeFailure when none came. */
-  async ask (question: Question): Promise<Answer> {
-    return await this.#ask(question, this.#options.maxGatheredBytes, undefined)
+  ask (question: Question): Promise<Answer> {
+    return this.#ask(question, this.#options.maxGatheredBytes, undefined)
   }
 
   /** Asks once and hands the body over as it comes; the signal takes the question back. */
-  async pass (question: Question, signal: AbortSignal): Promise<Answer> {
-    return await this.#ask(question, 0, signal)
+  pass (question: Question, signal: AbortSignal): Promise<Answer> {
+    return this.#ask(question, 0, signal)
   }
 
   async #ask (question: Question, maxBytes: number, signal: AbortSignal | undefined): Promise<Answer> {

@@ -30,12 +30,12 @@ export class OneNode {
     this.#options = options
   }
 
-  async ask (question: Question): Promise<Answer> {
-    return await this.#believed(this.#node.ask(question))
+  ask (question: Question): Promise<Answer> {
+    return this.#believed(this.#node.ask(question))
   }
 
-  async pass (question: Question, signal: AbortSignal): Promise<Answer> {
-    return await this.#believed(this.#node.pass(question, signal))
+  pass (question: Question, signal: AbortSignal): Promise<Answer> {
+    return this.#believed(this.#node.pass(question, signal))
   }
 
   /** Whether a version is gone from it, by the window that it last stamped on an answer (law 11). */
@@ -70,7 +70,12 @@ export class OneNode {
   }
 
   async #believed (asked: Promise<Answer>): Promise<Answer> {
-    const answer = await asked.finally(() => { this.#isBelieved &&= this.#node.up })
+    let answer: Answer
+    try {
+      answer = await asked
+    } finally {
+      this.#isBelieved &&= this.#node.up
+    }
     const { stamped } = answer
     if (stamped === undefined) return answer
     this.#doubtWhoWasLost()

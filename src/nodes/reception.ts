@@ -91,7 +91,7 @@ export class Reception implements Dispatcher.DispatchHandler {
   #resolve (rest: Readable | undefined): void {
     const [first, second] = this.#gathered
     const body = first !== undefined && second === undefined ? first : Buffer.concat(this.#gathered)
-    if (this.#head !== undefined) this.#settle?.resolve({ ...this.#head, body, rest })
+    if (this.#head !== undefined) this.#settle?.resolve({ status: this.#head.status, headers: this.#head.headers, body, rest })
   }
 
   #handOver (controller: Dispatcher.DispatchController): void {

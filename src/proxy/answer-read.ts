@@ -70,7 +70,7 @@ function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Hit {
 
 /** One look into what replicas share and one fetch for a burst of equal reads. */
 async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
-  const fly = async (): Promise<Landing> => await land(parts, read, keys, chain)
+  const fly = (): Promise<Landing> => land(parts, read, keys, chain)
   let flown = await parts.flights.do(keys.value, fly)
   if (flown.joined && !isForAll(read, flown.result, keys)) {
     // A page that is not full is of the moment, and whoever joined may have asked after its node was asked (law 5).
@@ -90,7 +90,7 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
 }
 
 async function land (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
-  const entry = await recall(parts, read, keys, chain)
+  const entry = parts.shared && await recall(parts, read, keys, chain)
   if (entry !== undefined) return { from: 'redis', entry }
   const distance = distanceGone(parts, read)
   if (distance === undefined || read.speaksOf === undefined) return await ask(parts, read, keys, chain)

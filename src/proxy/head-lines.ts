@@ -1,10 +1,17 @@
 import { flat } from '../cache/flat.js'
-import { type Position, positionLines, specificationFamily } from '../ledger/position.js'
+import { namesOf, type Position, positionLines, specificationFamily } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { familiesOf } from './own-lines.js'
 import { type ProxySettings } from './parts.js'
 
 const vary = 'Accept, Accept-Encoding'
+
+/** Lines that were put together before, and for what. */
+interface Made {
+  readonly cacheStatus: string
+  readonly cacheControl: string | undefined
+  readonly lines: readonly string[]
+}
 
 /** The header lines that answers of one position have in common, flat: put together once per position, not once per answer. */
 export class HeadLines {
@@ -12,8 +19,10 @@ export class HeadLines {
   readonly #emit: ProxySettings['emit']
   #position: Position | undefined
   #family: string | undefined
-  // By Cache-Status and Cache-Control, each of which is one of few.
-  readonly #lines = new Map<string, Map<string | undefined, readonly string[]>>()
+  /** The names that positions are sent under, in one piece each; they change with the family alone. */
+  #names: readonly (readonly string[])[] = []
+  /** What was put together for this position: a handful, so that looking through them is cheaper than tables made anew with each position. */
+  readonly #made: Made[] = []
 
   constructor (tracker: Tracker, emit: ProxySettings['emit']) {
     this.#tracker = tracker
@@ -22,28 +31,25 @@ export class HeadLines {
 
   /** The lines of a known read's answer but for those that belong to the answer. */
   of (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): readonly string[] {
-    const { family } = this.#tracker
-    if (this.#position !== position || this.#family !== family) {
-      this.#lines.clear()
+    if (this.#position !== position || this.#family !== this.#tracker.family) {
+      this.#made.length = 0
       this.#position = position
-      this.#family = family
     }
-    let byControl = this.#lines.get(cacheStatus)
-    if (byControl === undefined) this.#lines.set(cacheStatus, byControl = new Map<string | undefined, readonly string[]>())
-    let lines = byControl.get(cacheControl)
-    if (lines === undefined) {
-      const control = cacheControl === undefined ? [] : ['cache-control', cacheControl]
-      byControl.set(cacheControl, lines = ['cache-status', cacheStatus, 'vary', vary, ...this.positionLines(position), ...control].map(flat))
-    }
+    for (const made of this.#made) if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made.lines
+    const lines = ['cache-status', cacheStatus, 'vary', vary, ...this.positionLines(position)]
+    if (cacheControl !== undefined) lines.push('cache-control', cacheControl)
+    this.#made.push({ cacheStatus, cacheControl, lines })
     return lines
   }
 
   /** The lines of a position under every name that is sent. */
   positionLines (position: Position | undefined): readonly string[] {
     if (position === undefined) return []
-    return familiesOf(this.#emit, this.#tracker.family).flatMap(prefix => {
-      const named = positionLines(position, prefix)
-      return prefix === specificationFamily ? named.map((text, at) => at % 2 === 0 ? text.toUpperCase() : text) : named
-    })
+    const { family } = this.#tracker
+    if (this.#family !== family || this.#names.length === 0) {
+      this.#names = familiesOf(this.#emit, family).map(prefix => namesOf(prefix).map(name => flat(prefix === specificationFamily ? name.toUpperCase() : name)))
+      this.#family = family
+    }
+    return this.#names.flatMap(names => positionLines(position, names))
   }
 }

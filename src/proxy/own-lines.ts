@@ -8,6 +8,8 @@ export interface OwnValues {
   readonly gasUsed: string | undefined
 }
 
+const none: readonly string[] = []
+
 /** Reads them from an answer. */
 export function ownValues (answer: Answer, family: string | undefined): OwnValues {
   const valueOf = (name: string): string | undefined => family === undefined ? undefined : headerOf(answer, family + name)
@@ -15,7 +17,8 @@ export function ownValues (answer: Answer, family: string | undefined): OwnValue
 }
 
 /** Their header lines, under the names that clients are shown. */
-export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
+export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node' | 'upstream')[], family: string | undefined): readonly string[] {
+  if (cursor === undefined && gasUsed === undefined) return none
   return [['cursor', cursor], ['gas-used', gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
     return familiesOf(emit, family).flatMap(prefix => [flat(prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name), value])

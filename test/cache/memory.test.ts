@@ -45,6 +45,19 @@ t.test('the memory tier holds no more bytes than it was given, and lets go of th
   t.same([counts.writes, counts.evictions], [4, 1])
 })
 
+t.test('when more than half of it is taken it is told, once', async t => {
+  const one = costOf(entry('x'.repeat(1000)))
+  let told = 0
+  const memory = new Memory(4 * one, tally(), () => 0, () => { told++ })
+  for (const key of ['0', '1', '1']) memory.set(entry('x'.repeat(1000), { key }))
+  t.equal(told, 0)
+  for (const key of ['2', '3', '4']) memory.set(entry('x'.repeat(1000), { key }))
+  t.equal(told, 1)
+  memory.clear()
+  for (const key of ['2', '3', '4']) memory.set(entry('x'.repeat(1000), { key }))
+  t.equal(told, 1)
+})
+
 t.test('keys and overhead count, so that many small entries are bounded too', async t => {
   const memory = new Memory(100_000, tally(), () => 0)
   for (let n = 0; n < 1000; n++) memory.set(entry('', { key: 'k'.repeat(400) + String(n) }))
