@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { type Position } from '../ledger/position.js'
 import { type Coding } from '../reads/coding.js'
 import { flat } from './flat.js'
+import { printed } from './printed.js'
 
 /** One form of an entry's body, prepared once so that a hit only writes it out. */
 export interface Form {
@@ -9,6 +10,8 @@ export interface Form {
   readonly etag: string
   /** All the header lines that belong to the answer in this form, flat: type, coding, length, tag, cursor, gas. */
   readonly lines: readonly string[]
+  /** The same printed, but for the length; undefined where they cannot be. */
+  readonly text: string | undefined
 }
 
 /** An answer as it is kept; it is itself the form without a coding. */
@@ -60,13 +63,13 @@ export function makeEntry (parts: EntryParts): Entry {
   const etag = tagOf(contentType, body)
   const lines = linesOf(parts, body, etag, [])
   // Each by its name: an object that is put together from others takes several times the memory.
-  return { key, status, contentType, body, etag, lines, ownLines, coded: none, release, expiresAtMs, block, lowestVersion, readAt }
+  return { key, status, contentType, body, etag, lines, text: printed(lines), ownLines, coded: none, release, expiresAtMs, block, lowestVersion, readAt }
 }
 
 /** The same entry with one more form. */
 export function withForm (entry: Entry, coding: Coding, body: Buffer): Entry {
   // Not the entry itself where nothing is gained, or it would live on behind what has become of it.
-  const own = { body: entry.body, etag: entry.etag, lines: entry.lines }
+  const own = { body: entry.body, etag: entry.etag, lines: entry.lines, text: entry.text }
   const form = body.length < entry.body.length ? codedForm(entry, coding, ownCopy(body)) : own
   return { ...entry, coded: { ...entry.coded, [coding]: form } }
 }
@@ -80,7 +83,7 @@ export function codedTag (entry: Form, coding: Coding): string {
 export function costOf (entry: Entry): number {
   const forms = [entry, ...Object.values(entry.coded).filter(({ body }) => body !== entry.body)]
   const overhead = entryOverheadBytes + entry.key.length + (entry.block === undefined ? 0 : blockOverheadBytes) + (forms.length - 1) * formOverheadBytes
-  const bytes = forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, 0), 0)
+  const bytes = forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, form.text?.length ?? 0), 0)
   return Math.ceil((overhead + bytes) * headroom)
 }
 
@@ -93,7 +96,8 @@ export function tagOf (contentType: string, body: Buffer): string {
 
 function codedForm (entry: Entry, coding: Coding, body: Buffer): Form {
   const etag = codedTag(entry, coding)
-  return { body, etag, lines: linesOf(entry, body, etag, ['content-encoding', coding]) }
+  const lines = linesOf(entry, body, etag, ['content-encoding', coding])
+  return { body, etag, lines, text: printed(lines) }
 }
 
 function linesOf ({ contentType, ownLines }: Pick<Entry, 'contentType' | 'ownLines'>, body: Buffer, etag: string, coding: string[]): string[] {

@@ -1,4 +1,5 @@
 import { flat } from '../cache/flat.js'
+import { printed } from '../cache/printed.js'
 import { namesOf, type Position, positionLines, specificationFamily } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { familiesOf } from './own-lines.js'
@@ -6,11 +7,16 @@ import { type ProxySettings } from './parts.js'
 
 const vary = 'Accept, Accept-Encoding'
 
-/** Lines that were put together before, and for what. */
-interface Made {
+/** Lines that answers have in common, and the same printed. */
+export interface Head {
+  readonly lines: readonly string[]
+  readonly text: string | undefined
+}
+
+/** What was put together before, and for what. */
+interface Made extends Head {
   readonly cacheStatus: string
   readonly cacheControl: string | undefined
-  readonly lines: readonly string[]
 }
 
 /** The header lines that answers of one position have in common, flat: put together once per position, not once per answer. */
@@ -30,16 +36,17 @@ export class HeadLines {
   }
 
   /** The lines of a known read's answer but for those that belong to the answer. */
-  of (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): readonly string[] {
+  of (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): Head {
     if (this.#position !== position || this.#family !== this.#tracker.family) {
       this.#made.length = 0
       this.#position = position
     }
-    for (const made of this.#made) if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made.lines
+    for (const made of this.#made) if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made
     const lines = ['cache-status', cacheStatus, 'vary', vary, ...this.positionLines(position)]
     if (cacheControl !== undefined) lines.push('cache-control', cacheControl)
-    this.#made.push({ cacheStatus, cacheControl, lines })
-    return lines
+    const made = { cacheStatus, cacheControl, lines, text: printed(lines) }
+    this.#made.push(made)
+    return made
   }
 
   /** The lines of a position under every name that is sent. */

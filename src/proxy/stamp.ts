@@ -4,7 +4,7 @@ import { type Answer, contentTypeOf, headerOf, type Rest } from '../reads/answer
 import { codingsFor } from '../reads/coding.js'
 import { dependsOnRelease, type Read } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
-import { HeadLines } from './head-lines.js'
+import { type Head, HeadLines } from './head-lines.js'
 import { heldTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
 import { familiesOf, ownLines, ownValues } from './own-lines.js'
@@ -15,6 +15,8 @@ import { archivalLines } from './pruning.js'
 export interface Reply {
   readonly status: number
   readonly lines: readonly string[]
+  /** The same lines as they go onto the wire, but for the length; undefined where each is to be printed by itself. */
+  readonly text?: string | undefined
   readonly body: Buffer | undefined
   /** What follows the body as it comes from the node. */
   readonly rest?: Rest | undefined
@@ -73,7 +75,7 @@ export class Stamper {
   /** The reply in the node's shape to what varve refuses; a known read carries the present position then too. */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
-    const head = isKnownRead ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store') : ['cache-status', refusedStatus, 'cache-control', 'no-store']
+    const head = isKnownRead ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines : ['cache-status', refusedStatus, 'cache-control', 'no-store']
     return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
   }
 
@@ -95,20 +97,21 @@ export class Stamper {
     return familiesOf(this.#emit, this.#tracker.family)
   }
 
-  #kept (entry: Entry, lines: readonly string[], { ifNoneMatch, acceptEncoding }: Wishes): Reply {
+  #kept (entry: Entry, head: Head, { ifNoneMatch, acceptEncoding }: Wishes): Reply {
     const codings = codingsFor(acceptEncoding)
     const form = this.#compressor.formOf(entry, codings)
     // A client may hold the form that was there when it asked before.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
     const held = entry.status === 200 ? heldTag(ifNoneMatch, tags) : undefined
-    if (held !== undefined) return { status: 304, lines: lines.concat('etag', held, entry.ownLines), body: undefined }
-    return { status: entry.status, lines: lines.concat(form.lines), body: form.body }
+    if (held !== undefined) return { status: 304, lines: head.lines.concat('etag', held, entry.ownLines), body: undefined }
+    const text = head.text === undefined || form.text === undefined ? undefined : head.text + form.text
+    return { status: entry.status, lines: head.lines.concat(form.lines), text, body: form.body }
   }
 
-  #passed (answer: Answer, headLines: readonly string[], { ifNoneMatch }: Wishes): Reply {
+  #passed (answer: Answer, head: Head, { ifNoneMatch }: Wishes): Reply {
     const { family } = this.#tracker
     const own = ownLines(ownValues(answer, family), this.#emit, family)
-    const lines = headLines.concat(own)
+    const lines = head.lines.concat(own)
     const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
     if (etag !== undefined) lines.push('etag', etag)
     if (etag !== undefined && heldTag(ifNoneMatch, () => [etag]) !== undefined) return { status: 304, lines, body: undefined }

@@ -13,6 +13,7 @@ import { type Refusal } from '../reads/refusal.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type Exchange } from './exchange.js'
+import { writeHead } from './write-head.js'
 
 /** What the public listener is made of. */
 export interface PublicParts {
@@ -34,13 +35,11 @@ const none: readonly string[] = []
 export function replyWith (context: PublicParts, exchange: Exchange, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply): void {
   const { request, response, method } = exchange
   const tookMs = context.parts.now() - exchange.receivedAtMs
-  const more = moreLines(context, method, request.headers.origin)
-  const lines = more.length === 0 ? ready.lines : ready.lines.concat(more)
-  response.writeHead(ready.status, lines as string[])
+  writeHead(request, response, ready, moreLines(context, method, request.headers.origin))
   write(ready, method, response)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {
-    const cacheStatus = valueOf(lines, 'cache-status')
+    const cacheStatus = valueOf(ready.lines, 'cache-status')
     context.log.info({ id: exchange.id(), method, url: exchange.url, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }
