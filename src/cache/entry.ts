@@ -48,7 +48,7 @@ export type EntryParts = Pick<Entry, 'key' | 'status' | 'contentType' | 'body' |
 
 // Measured as resident memory (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot in the LRU's tables,
 // with what the allocator takes for them; and what of all that waits to be collected while a full cache makes room.
-const entryOverheadBytes = 1650
+const entryOverheadBytes = 1800
 const headroom = 1.25
 const blockOverheadBytes = 200
 const formOverheadBytes = 600
