@@ -58,13 +58,12 @@ export class HeadPoll {
   async #askForHead (): Promise<void> {
     this.#polledAt = this.#options.now()
     try {
-      const answer = await askForIndex(this.#ask)
-      if (answer.status !== 200 || answer.stamped === undefined) return this.#options.onState('unanswered')
-      const learned = this.#tracker.learn(answer.stamped.position, answer.stamped.family)
+      const { stamped, release } = await askWhereItStands(this.#ask)
+      if (stamped === undefined) return this.#options.onState('unanswered')
+      const learned = this.#tracker.learn(stamped.position, stamped.family)
       if (learned === 'other_chain') return this.#options.onState('other_chain')
-      const release = releaseIn(answer.body)
       if (release !== undefined) this.#options.onRelease(release)
-      this.#options.onHead(answer.stamped)
+      this.#options.onHead(stamped)
       this.#options.onState('answered')
     } catch {
       // Counted by the node itself; the next poll asks again.
@@ -75,11 +74,20 @@ export class HeadPoll {
 
 /** Where a node stands now; undefined where it does not say. */
 export async function readHead (ask: (question: Question) => Promise<Answer>): Promise<StampedPosition | undefined> {
-  return await askForIndex(ask).then(({ stamped }) => stamped, () => undefined)
+  return await askWhereItStands(ask).then(({ stamped }) => stamped, () => undefined)
 }
 
-async function askForIndex (ask: (question: Question) => Promise<Answer>): Promise<Answer> {
-  const answer = await ask({ endpoint: 'other', method: 'GET', target: '/v1', headers: { accept: mediaTypes.json }, isIdempotent: true })
+/** What a node says of itself. Gateways leave the position off the index, or keep the index to themselves, and let the gas estimate through as it is. */
+async function askWhereItStands (ask: (question: Question) => Promise<Answer>): Promise<{ stamped: StampedPosition | undefined, release: string | undefined }> {
+  const index = await askPlainly(ask, '/v1')
+  const release = index.status === 200 ? releaseIn(index.body) : undefined
+  if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
+  const gas = await askPlainly(ask, '/v1/estimate_gas_price')
+  return { stamped: gas.status === 200 ? gas.stamped : undefined, release }
+}
+
+async function askPlainly (ask: (question: Question) => Promise<Answer>, target: string): Promise<Answer> {
+  const answer = await ask({ endpoint: 'other', method: 'GET', target, headers: { accept: mediaTypes.json }, isIdempotent: true })
   answer.rest?.destroy()
   return answer
 }

@@ -12,6 +12,8 @@ interface Passing {
   readonly target: string
   /** The client's own word on its body; the plugin would make one up. */
   readonly contentType: string | undefined
+  /** The client's address, as its connection shows it. */
+  readonly from: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -60,7 +62,7 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       const gone = new AbortController()
       reply.raw.once('close', () => { gone.abort() })
       if (reply.raw.destroyed) gone.abort()
-      const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], signal: gone.signal }
+      const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], from: addressOf(request), signal: gone.signal }
       return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })
     },
     replyOptions: {
@@ -84,7 +86,8 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
 function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>, passing: Passing) => Promise<Answer>): never {
   const request = (options: { method: string, headers: IncomingHttpHeaders & { readonly [passingKey]: Passing }, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
     const headers = picked(options.headers, name => keyedNames.includes(name))
-    const about = picked(options.headers, name => aboutNames.test(name))
+    const { from } = options.headers[passingKey]
+    const about = { ...picked(options.headers, name => aboutNames.test(name)), ...(from !== undefined && { 'x-forwarded-for': from }) }
     ask({ method: options.method, headers, about, body: options.body }, options.headers[passingKey]).then(
       // The reply has the node's own status; the plugin would trip over one beyond those that Fastify knows.
       answer => { done(null, { statusCode: Math.min(answer.status, 599), headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },
@@ -93,6 +96,11 @@ function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>, passing
   }
   // The plugin calls nothing of a pool but this, in this one way.
   return request as never
+}
+
+// What the client says of where it is itself is not believed; an IPv4 address in the clothes of IPv6 is shown as what it is.
+function addressOf ({ raw }: FastifyRequest): string | undefined {
+  return raw.socket.remoteAddress?.replace(/^::ffff:/, '')
 }
 
 function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {

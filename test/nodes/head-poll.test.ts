@@ -5,8 +5,16 @@ import { LedgerNode } from '../../src/nodes/node.js'
 import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
 import { type RequestListener } from 'node:http'
 
-async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms: 0 }): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, index)
+async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms: 0 }, asked?: string[]): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
+  const stub = await stubNode(t, (request, response) => {
+    // A node that says nowhere where it stands, unless it is to be asked elsewhere.
+    if (asked === undefined) {
+      response.writeHead(200).end('{}')
+      return
+    }
+    asked.push(request.url ?? '')
+    ok(response, '[]')
+  }, index)
   const node = new LedgerNode({ name: 'n', url: stub.url, headers: {}, timeoutMs: 1000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now() }, { asked: () => {} })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollState[] = []
@@ -43,6 +51,18 @@ t.test('a node that does not answer, or without a position, is said to', async t
   const bare = await polled(t, (_request, response) => { response.writeHead(200).end('{}') })
   await bare.poll.poll()
   t.same([mute.states, bare.states], [['unanswered'], ['unanswered']])
+})
+
+t.test('where the index bears no position, or is kept back, the gas estimate tells it, and the index its release all the same', async t => {
+  for (const [status, release] of [[200, 'aaaa'], [403, undefined]] as const) {
+    const asked: string[] = []
+    const { poll, states, tracker, node } = await polled(t, (_request, response) => { response.writeHead(status).end('{"git_hash":"aaaa"}') }, 10, { ms: 0 }, asked)
+    await poll.poll()
+    t.same(states, ['answered'])
+    t.equal(tracker.position?.head.version, 1000n)
+    t.equal(node.release, release)
+    t.same(asked, ['/v1/estimate_gas_price'])
+  }
 })
 
 t.test('another chain and a reset are told apart, and a body that is no index names no release', async t => {

@@ -133,7 +133,7 @@ t.test('a request to become something else is answered as what it is', async t =
   const varve = await varveAt(t, stub.url)
   for (const lines of ['Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13', 'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA']) {
     const got = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\n${lines}\r\n\r\n`)
-    t.same(Object.keys(got.headers).sort(), ['accept-encoding', 'connection', 'host', 'user-agent'])
+    t.same(Object.keys(got.headers).sort(), ['accept-encoding', 'connection', 'host', 'user-agent', 'x-forwarded-for'])
   }
 })
 
@@ -205,11 +205,22 @@ t.test('what an answer depends on and who asks goes upstream, and nothing else t
   t.same(posted.headers, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
 })
 
+t.test('a client\'s address goes upstream with what is passed on, as its connection shows it, and with no known read', async t => {
+  const stub = await echoNode(t)
+  const varve = await varveAt(t, stub.url)
+  for (const theirs of ['', 'X-Forwarded-For: 6.6.6.6\r\n', 'X-Forwarded-For: 127.0.0.1, 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7\r\n']) {
+    const { headers } = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${theirs}\r\n`)
+    t.equal(headers['x-forwarded-for'], '127.0.0.1')
+  }
+  const known = await reached(varve.url, 'GET /v1/estimate_gas_price HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n')
+  t.equal(known.headers['x-forwarded-for'], undefined)
+})
+
 t.test('what a client lists under Connection stays here, so that neither side takes it for the other\'s', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
   const { headers } = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close, Accept ,ACCEPT-ENCODING,x-aptos-client,, user-agent,host\r\nAccept: application/x-bcs\r\nAccept-Encoding: gzip\r\nX-Aptos-Client: sdk\r\nUser-Agent: me\r\n\r\n`)
-  t.same({ ...headers, host: 'h' }, { host: 'h', connection: 'keep-alive', 'user-agent': 'varve', 'accept-encoding': 'identity' })
+  t.same({ ...headers, host: 'h' }, { host: 'h', connection: 'keep-alive', 'user-agent': 'varve', 'accept-encoding': 'identity', 'x-forwarded-for': '127.0.0.1' })
   t.equal(headers['host'], new URL(stub.url).host)
 })
 
