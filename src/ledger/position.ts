@@ -31,6 +31,11 @@ export interface StampedPosition {
 /** The names that the specification promises to clients. */
 export const specificationFamily = 'x-node-'
 
+/** Whether a text can be the prefix of header names: what a node's own are read by, but others only tell of. */
+export function isFamily (text: string): boolean {
+  return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
+}
+
 // What follows the prefix of a family in the names of its lines, in the order in which nodes send them.
 const lineNames = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height']
 

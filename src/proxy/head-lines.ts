@@ -37,7 +37,8 @@ export class HeadLines {
 
   /** The lines of a known read's answer but for those that belong to the answer. */
   of (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): Head {
-    if (this.#position !== position || this.#family !== this.#tracker.family) {
+    this.#renewNames()
+    if (this.#position !== position) {
       this.#made.length = 0
       this.#position = position
     }
@@ -52,11 +53,15 @@ export class HeadLines {
   /** The lines of a position under every name that is sent. */
   positionLines (position: Position | undefined): readonly string[] {
     if (position === undefined) return []
-    const { family } = this.#tracker
-    if (this.#family !== family || this.#names.length === 0) {
-      this.#names = familiesOf(this.#emit, family).map(prefix => namesOf(prefix).map(name => flat(prefix === specificationFamily ? name.toUpperCase() : name)))
-      this.#family = family
-    }
+    this.#renewNames()
     return this.#names.flatMap(names => positionLines(position, names))
+  }
+
+  #renewNames (): void {
+    const { family } = this.#tracker
+    if (this.#family === family && this.#names.length > 0) return
+    this.#names = familiesOf(this.#emit, family).map(prefix => namesOf(prefix).map(name => flat(prefix === specificationFamily ? name.toUpperCase() : name)))
+    this.#family = family
+    this.#made.length = 0
   }
 }

@@ -35,10 +35,11 @@ export class ServerConnector extends AbstractConnector {
 export class MasterConnector extends SentinelConnector {
   constructor (options: unknown) {
     super(options as ConstructorParameters<typeof SentinelConnector>[0])
-    // Those that listen for a failover are nobody's either, and the library writes what they meet to the standard error.
-    const own = this as unknown as { connectToSentinel: (...args: unknown[]) => NodeJS.EventEmitter }
+    // Its connections to sentinels would be the library's own; and nobody hears the errors of those that listen for a failover, which it then writes
+    // to the standard error.
+    const own = this as unknown as { connectToSentinel: (sentinel: unknown, more?: object) => NodeJS.EventEmitter }
     const connect = own.connectToSentinel.bind(this)
-    own.connectToSentinel = (...args) => connect(...args).on('error', () => {})
+    own.connectToSentinel = (sentinel, more) => connect(sentinel, { ...more, Connector: ServerConnector }).on('error', () => {})
   }
 
   override async connect (tell: (type: string, error: Error) => void): Promise<Socket> {

@@ -1,5 +1,5 @@
 import { type Anchor } from '../ledger/anchors.js'
-import { type StampedPosition } from '../ledger/position.js'
+import { isFamily, type StampedPosition } from '../ledger/position.js'
 import { unseal } from './seal.js'
 import { type KnownGeneration, type Message, nothingKnown, type Purge, type Sign, type UpstreamChain } from './words.js'
 
@@ -49,7 +49,7 @@ function knownIn (value: unknown): KnownGeneration | undefined {
 }
 
 function isStamped (value: unknown): value is StampedPosition {
-  if (!isObject(value) || !isObject(value['position']) || !isText(value['family'])) return false
+  if (!isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isFamily(value['family'])) return false
   const { chainId, head, oldest } = value['position']
   return typeof chainId === 'number' && isObject(head) && isObject(oldest) && (head['epoch'] === undefined || typeof head['epoch'] === 'bigint') &&
     [head['version'], head['timestampUsec'], head['blockHeight'], oldest['version'], oldest['blockHeight']].every(part => typeof part === 'bigint')

@@ -35,7 +35,7 @@ const none: readonly string[] = []
 export function replyWith (context: PublicParts, exchange: Exchange, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply): void {
   const { request, response, method } = exchange
   const tookMs = context.parts.now() - exchange.receivedAtMs
-  writeHead(request, response, ready, moreLines(context, method, request.headers.origin))
+  writeHead(response, ready, moreLines(context, method, request.headers.origin))
   write(ready, method, response)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
   if (context.config.log.access) {

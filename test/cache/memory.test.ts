@@ -20,6 +20,8 @@ t.test('an entry is prepared once: its lines hold type, length, tag and what bel
 t.test('equal bodies of one type have one tag, others have others', async t => {
   t.equal(entry('[1]').etag, entry('[1]').etag)
   t.not(entry('[1]').etag, entry('[2]').etag)
+  // Entries that replicas of another version have shared are proven by it.
+  t.equal(entry('[1]').etag, '"18XXE5NuDdKUGRONiktP5JagnK7"')
   t.not(entry('[1]').etag, entry('[1]', { contentType: 'application/x-bcs' }).etag)
 })
 
@@ -51,6 +53,8 @@ t.test('when more than half of it is taken it is told, once', async t => {
   const memory = new Memory(4 * one, tally(), () => 0, () => { told++ })
   for (const key of ['0', '1', '1']) memory.set(entry('x'.repeat(1000), { key }))
   t.equal(told, 0)
+  memory.set(entry('', { key: '2' }))
+  t.equal(told, 1)
   for (const key of ['2', '3', '4']) memory.set(entry('x'.repeat(1000), { key }))
   t.equal(told, 1)
   memory.clear()

@@ -91,6 +91,8 @@ t.test('the form is as it is written down, member for member', async t => {
 
 const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(arbitrary, { nil: undefined })
 const u64s = fc.oneof(fc.bigInt(0n, highest), fc.constantFrom(0n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 63n, highest))
+// What HTTP takes for the value of a header.
+const headerValues = fc.string({ unit: fc.integer({ min: 0x20, max: 0xff }).filter(code => code !== 0x7f).map(code => String.fromCharCode(code)) })
 const anyStored = fc.record({
   key: fc.string({ unit: 'binary', maxLength: 40 }),
   status: fc.constantFrom<200 | 404>(200, 404),
@@ -98,15 +100,27 @@ const anyStored = fc.record({
   body: fc.oneof(fc.uint8Array({ maxLength: 200 }), fc.uint8Array({ maxLength: 50 }).map(part => Uint8Array.from({ length: 200 * part.length }, (_, at) => part[at % part.length] ?? 0))).map(bytes => Buffer.from(bytes)),
   release: maybe(fc.string()),
   lowestVersion: maybe(u64s),
-  cursor: maybe(fc.string()),
-  gasUsed: maybe(fc.string()),
+  cursor: maybe(headerValues),
+  gasUsed: maybe(headerValues),
   range: maybe(fc.record({ first: u64s, last: u64s })),
   chainId: fc.nat(255),
   head: fc.record({ version: u64s, timestampUsec: u64s, epoch: maybe(u64s), blockHeight: u64s }),
   oldest: fc.record({ version: u64s, blockHeight: u64s }),
-  family: fc.constantFrom('x-aptos-', 'x-node-', 'x-é-')
+  family: fc.constantFrom('x-aptos-', 'x-node-', 'x_y.z-')
 }).map(({ chainId, head, oldest, family, ...rest }): Stored =>
   ({ ...rest, etag: tagOf(rest.contentType, rest.body), stamped: { position: { chainId, head, oldest }, family } }))
+
+t.test('what could not go out as header lines is no entry, whoever wrote it', async t => {
+  const { stamped } = stored()
+  const lines: Array<Partial<Stored>> = [
+    ...['a\r\nb: c', 'a\nb', '\0', '\u010d', '\u0100', '\x7f'].flatMap(text => [{ cursor: text }, { gasUsed: text }, { contentType: text, etag: tagOf(text, stored().body) }]),
+    ...['', '-', 'x', 'x y-', 'x:-', 'X-A-', 'x-\r\n-', 'x-é-', `${'x'.repeat(101)}-`].map(family => ({ stamped: { ...stamped, family } }))
+  ]
+  for (const change of lines) {
+    const { key } = stored()
+    await t.rejects(decodeStored(key, await encodeStored(stored(change))), { message: 'no header lines' }, JSON.stringify(change.cursor ?? change.gasUsed ?? change.contentType ?? change.stamped?.family))
+  }
+})
 
 t.test(`whatever an answer says, it comes back in every member, whichever of them it has (${seeded})`, async t => {
   await checkAsync(fc.asyncProperty(anyStored, async given => {

@@ -1,9 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { MasterConnector } from '../../src/redis/connector.js'
 import { listenerFor, type RedisPlace } from '../../src/redis/place.js'
 import { certificate } from '../support/certificate.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
+import { until } from '../support/until.js'
 
 const nowhere: RedisPlace = { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: 'secret', tls: true, ca: undefined }
 
@@ -28,11 +30,29 @@ t.test('a connection may be left at any moment of a TLS handshake, with a certif
   await leaves(t, { ...nowhere, url: redis.url, ca: certificate })
 })
 
-t.test('so may one to a cluster or to sentinels, and nothing is written to the standard error', async t => {
+t.test('so may one to a server of a cluster or to a master behind sentinels, and nothing is written to the standard error', async t => {
   const said = t.capture(console, 'error')
   const redis = await startRedis(t, { tls: true, password: 'secret' })
   await leaves(t, { ...nowhere, cluster: [{ host: '127.0.0.1', port: redis.port }] })
   const { name, hosts } = await startSentinel(t, { tls: true, password: 'secret' })
   await leaves(t, { ...nowhere, sentinel: { name, hosts: hosts.map(host => ({ host: '127.0.0.1', port: Number(host.split(':')[1]) })), password: null }, ca: certificate })
+  t.same(said(), [])
+})
+
+t.test('the connections to sentinels are heard too, also of those that listen for a failover and are left while they connect', async t => {
+  const said = t.capture(console, 'error')
+  const redis = await startRedis(t, { tls: true })
+  const sentinels = [{ host: '127.0.0.1', port: redis.port }]
+  const patience = { disconnectTimeout: 500, connectTimeout: 500, sentinelCommandTimeout: 500 }
+  await Promise.all(Array.from({ length: 120 }, async (_, at) => {
+    const connector = new MasterConnector({ sentinels, name: 'x', sentinelTLS: {}, failoverDetector: true, sentinelMaxConnections: 10, sentinelReconnectStrategy: () => null, ...patience })
+    // The library begins with this when it has reached the master.
+    const listening = (connector as unknown as { initFailoverDetector (): Promise<void> }).initFailoverDetector()
+    await pause(at / 4)
+    connector.disconnect()
+    await listening.catch(() => {})
+  }))
+  // Their sockets end a moment later.
+  await until(() => process.getActiveResourcesInfo().filter(name => name === 'TLSSocketWrap' || name === 'TCPSocketWrap').length <= 1, 'they are gone')
   t.same(said(), [])
 })

@@ -13,8 +13,8 @@ const missing: Reply = { ...kept, status: 404 }
 
 // Under /printed the lines go out as they were printed before, elsewhere Node prints them.
 async function server (t: Test, reply: Reply, more: string[]): Promise<string> {
-  const answer = (request: IncomingMessage, response: Parameters<typeof writeHead>[1]): void => {
-    writeHead(request, response, request.url === '/printed' ? reply : { ...reply, text: undefined }, more)
+  const answer = (request: IncomingMessage, response: Parameters<typeof writeHead>[0]): void => {
+    writeHead(response, request.url === '/printed' ? reply : { ...reply, text: undefined }, more)
     response.end(request.method === 'HEAD' ? undefined : reply.body)
   }
   const listening: Server = createServer({ keepAliveTimeout: 72_000 }, answer).listen(0, '127.0.0.1')
@@ -24,7 +24,7 @@ async function server (t: Test, reply: Reply, more: string[]): Promise<string> {
 }
 
 // Node puts the lines that it makes itself behind the others.
-const sorted = (wire: string): string[] => wire.replace(/^date: .*$/im, 'Date: now').split('\r\n').sort()
+const sorted = (wire: string): string[] => wire.replace(/^date: .*$/gim, 'Date: now').split('\r\n').sort()
 
 t.test('a head that was printed before is on the wire what Node would have printed, whoever asks and whatever is added', async t => {
   const requests = {
@@ -54,12 +54,13 @@ t.test('a head that was printed before is on the wire what Node would have print
 t.test('a line that must not be written is refused by Node itself, and nothing is sent', async t => {
   const bad = ['etag', '"a"\r\nx: y']
   const reply: Reply = { ...kept, lines: bad, text: printed(bad) }
-  const answers = createServer((request, response) => {
-    t.throws(() => { writeHead(request, response, reply, []) }, { code: 'ERR_INVALID_CHAR' })
+  const answers = createServer((_request, response) => {
+    t.throws(() => { writeHead(response, reply, []) }, { code: 'ERR_INVALID_CHAR' })
     t.notOk(response.headersSent)
+    writeHead(response, { status: 500, lines: [], body: undefined }, [])
     response.end()
   }).listen(0, '127.0.0.1')
   t.teardown(() => { answers.close() })
   await once(answers, 'listening')
-  t.notMatch(await sendRaw(`http://127.0.0.1:${(answers.address() as AddressInfo).port}`, 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'), /x: y/)
+  t.notMatch(await sendRaw(`http://127.0.0.1:${(answers.address() as AddressInfo).port}`, 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'), /x: y|500 OK/)
 })
