@@ -17,6 +17,12 @@ t.test('an entry is prepared once: its lines hold type, length, tag and what bel
   t.match(made.etag, /^"[A-Za-z0-9_-]{27}"$/)
 })
 
+t.test('an entry whose lines cannot be printed is charged all the same, and leaves each to be refused by itself', async t => {
+  const odd = entry('[1]', { ownLines: ['x-aptos-cursor', 'a\r\nb'] })
+  t.equal(odd.text, undefined)
+  t.ok(costOf(odd) > 1000)
+})
+
 t.test('equal bodies of one type have one tag, others have others', async t => {
   t.equal(entry('[1]').etag, entry('[1]').etag)
   t.not(entry('[1]').etag, entry('[2]').etag)
