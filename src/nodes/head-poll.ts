@@ -27,6 +27,7 @@ export class HeadPoll {
   #timer: NodeJS.Timeout | undefined
   #polledAt = -Infinity
   #underWay: Promise<void> | undefined
+  #isOver = false
 
   constructor (ask: (question: Question) => Promise<Answer>, tracker: Tracker, options: HeadPollOptions) {
     this.#ask = ask
@@ -42,6 +43,7 @@ export class HeadPoll {
   }
 
   stop (): void {
+    this.#isOver = true
     clearInterval(this.#timer)
   }
 
@@ -66,8 +68,8 @@ export class HeadPoll {
       this.#options.onHead(stamped)
       this.#options.onState('answered')
     } catch {
-      // Counted by the node itself; the next poll asks again.
-      this.#options.onState('unanswered')
+      // Counted by the node itself; the next poll asks again. That one is cut off by the end is no word on the node.
+      if (!this.#isOver) this.#options.onState('unanswered')
     }
   }
 }

@@ -65,6 +65,18 @@ t.test('where the index bears no position, or is kept back, the gas estimate tel
   }
 })
 
+t.test('a poll that is cut off because varve stops says nothing of the node', async t => {
+  let arrived = (): void => {}
+  const asked = new Promise<void>(resolve => { arrived = resolve })
+  const { poll, states, node } = await polled(t, () => { arrived() })
+  const polling = poll.poll()
+  await asked
+  poll.stop()
+  await node.close()
+  await polling
+  t.same(states, [])
+})
+
 t.test('another chain and a reset are told apart, and a body that is no index names no release', async t => {
   let change = {}
   const { poll, states, node, tracker } = await polled(t, (_request, response) => { response.writeHead(200, stamps(change)).end('not an index') })
