@@ -4,6 +4,7 @@ import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
 import { isFamily, type StampedPosition } from '../ledger/position.js'
 import { ByteReader, ByteWriter } from './bytes.js'
 import { type Entry, tagOf } from './entry.js'
+import { printed } from './printed.js'
 
 /** An answer as replicas share it: the entry, and what of the node's answer another replica needs to make one. */
 export interface Stored extends Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'etag' | 'release' | 'lowestVersion'> {
@@ -91,15 +92,11 @@ async function readContent (key: string, reader: ByteReader): Promise<Stored> {
   const packed = reader.rest()
   const body = given & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
   // They go out as header lines: one that cannot would leave every read that shows it without an answer.
-  if (!isFamily(family) || ![contentType, cursor, gasUsed].every(isHeaderValue)) throw new CorruptEntry('no header lines')
+  if (!isFamily(family) || printed(['content-type', contentType, 'cursor', cursor ?? '', 'gas-used', gasUsed ?? '']) === undefined) throw new CorruptEntry('no header lines')
   // The tag is a strong digest of what a client will get, so it is the last word.
   if (body.length !== length || tagOf(contentType, body) !== etag) throw new CorruptEntry('another body')
   const position = { chainId, head: { version, timestampUsec, epoch, blockHeight }, oldest: { version: oldestVersion, blockHeight: oldestHeight } }
   return { key, status, contentType, body, etag, release, lowestVersion, cursor, gasUsed, range, stamped: { position, family } }
-}
-
-function isHeaderValue (text: string | undefined): boolean {
-  return text === undefined || /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
 }
 
 function digestOf (key: string): Buffer {

@@ -68,7 +68,7 @@ export class HeadPoll {
       this.#options.onHead(stamped)
       this.#options.onState('answered')
     } catch {
-      // Counted by the node itself; the next poll asks again. That one is cut off by the end is no word on the node.
+      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node.
       if (!this.#isOver) this.#options.onState('unanswered')
     }
   }
@@ -84,6 +84,8 @@ async function askWhereItStands (ask: (question: Question) => Promise<Answer>): 
   const index = await askPlainly(ask, '/v1')
   const release = index.status === 200 ? releaseIn(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
+  // Who is sick, or has asked for less, is not asked for more.
+  if (index.status === 429 || index.status >= 500) return { stamped: undefined, release }
   const gas = await askPlainly(ask, '/v1/estimate_gas_price')
   return { stamped: gas.status === 200 ? gas.stamped : undefined, release }
 }

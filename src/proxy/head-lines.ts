@@ -26,7 +26,7 @@ export class HeadLines {
   #position: Position | undefined
   #family: string | undefined
   /** The names that positions are sent under, in one piece each; they change with the family alone. */
-  #names: readonly (readonly string[])[] = []
+  #names: readonly (readonly string[])[] | undefined
   /** What was put together for this position: a handful, so that looking through them is cheaper than tables made anew with each position. */
   readonly #made: Made[] = []
 
@@ -37,7 +37,7 @@ export class HeadLines {
 
   /** The lines of a known read's answer but for those that belong to the answer. */
   of (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): Head {
-    this.#renewNames()
+    this.#namesNow()
     if (this.#position !== position) {
       this.#made.length = 0
       this.#position = position
@@ -52,16 +52,16 @@ export class HeadLines {
 
   /** The lines of a position under every name that is sent. */
   positionLines (position: Position | undefined): readonly string[] {
-    if (position === undefined) return []
-    this.#renewNames()
-    return this.#names.flatMap(names => positionLines(position, names))
+    return position === undefined ? [] : this.#namesNow().flatMap(names => positionLines(position, names))
   }
 
-  #renewNames (): void {
+  #namesNow (): readonly (readonly string[])[] {
     const { family } = this.#tracker
-    if (this.#family === family && this.#names.length > 0) return
+    if (this.#names !== undefined && this.#family === family) return this.#names
     this.#names = familiesOf(this.#emit, family).map(prefix => namesOf(prefix).map(name => flat(prefix === specificationFamily ? name.toUpperCase() : name)))
     this.#family = family
+    // They bear the names of before.
     this.#made.length = 0
+    return this.#names
   }
 }

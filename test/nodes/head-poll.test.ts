@@ -65,6 +65,15 @@ t.test('where the index bears no position, or is kept back, the gas estimate tel
   }
 })
 
+t.test('a node that is sick, or asks for rest, is not asked for the gas estimate too', async t => {
+  for (const status of [429, 500, 503]) {
+    const asked: string[] = []
+    const { poll, states } = await polled(t, (_request, response) => { response.writeHead(status).end() }, 10, { ms: 0 }, asked)
+    await poll.poll()
+    t.same([states, asked], [['unanswered'], []])
+  }
+})
+
 t.test('a poll that is cut off because varve stops says nothing of the node', async t => {
   let arrived = (): void => {}
   const asked = new Promise<void>(resolve => { arrived = resolve })

@@ -22,6 +22,16 @@ t.test('lines are put together once for a position, and anew when the position o
   t.notMatch(heads.of(two, 'hit', 'no-cache').text, /x-a-/)
 })
 
+t.test('where an operator wants no names of positions none are sent, and the lines are put together once all the same', async t => {
+  const tracker = new Tracker(4, () => 0)
+  const heads = new HeadLines(tracker, [])
+  const position = positionAt(1n)
+  tracker.learn(position, 'x-a-')
+  const first = heads.of(position, 'hit', undefined)
+  t.notMatch(first.text, /chain-id/)
+  t.equal(heads.of(position, 'hit', undefined), first)
+})
+
 t.test('where no position is known none is shown, and it is when it is known', async t => {
   const tracker = new Tracker(4, () => 0)
   const heads = new HeadLines(tracker, ['node', 'upstream'])
