@@ -2,7 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { type Memory } from './cache/memory.js'
 import { type Tracker } from './ledger/tracker.js'
 import { RequestSeries } from './metrics/request-series.js'
-import { type LedgerNode } from './nodes/node.js'
+import { type Member } from './nodes/member.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
@@ -19,7 +19,7 @@ const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
 export interface Observed {
   readonly tracker: Tracker
   readonly memory: Memory
-  readonly node: LedgerNode
+  readonly members: readonly Member[]
   /** Whether Redis answers; undefined where none is configured. */
   readonly redis: { readonly isUp: boolean } | undefined
 }
@@ -67,15 +67,17 @@ export class Metrics {
   }
 
   /** Registers the gauges, which are read when they are scraped. */
-  observe ({ tracker, memory, node, redis }: Observed): void {
+  observe ({ tracker, memory, members, redis }: Observed): void {
     this.#gauge('varve_ledger_version', 'The ledger version shown to clients.', () => Number(tracker.position?.head.version ?? NaN))
     this.#gauge('varve_ledger_oldest_version', 'The oldest version that a node still has.', () => Number(tracker.position?.oldest.version ?? NaN))
     this.#gauge('varve_ledger_block_height', 'The block height shown to clients.', () => Number(tracker.position?.head.blockHeight ?? NaN))
     this.#gauge('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', () => Number(tracker.position?.oldest.blockHeight ?? NaN))
     this.#gauge('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', () => tracker.ageMs / 1000)
-    this.#gauge('varve_upstream_up', 'Whether the node answered when it was last asked.', () => Number(node.up), { upstream: node.name })
-    this.#gauge('varve_upstream_lag_versions', 'How far the node is behind the position shown.', () => Number((tracker.position?.head.version ?? 0n) - (node.position?.head.version ?? 0n)), { upstream: node.name })
-    this.#gauge('varve_upstream_oldest_version', 'The oldest version that the node has.', () => Number(node.position?.oldest.version ?? NaN), { upstream: node.name })
+    const each = (valueOf: (member: Member) => number): Array<[labels: Record<string, string>, value: number]> => members.map(member => [{ upstream: member.node.name }, valueOf(member)])
+    this.#gauges('varve_upstream_up', 'Whether the node answers and is asked.', ['upstream'], () => each(({ isUp }) => Number(isUp)))
+    this.#gauges('varve_upstream_lag_versions', 'How far the node is behind the position shown.', ['upstream'],
+      () => each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
+    this.#gauges('varve_upstream_oldest_version', 'The oldest version that the node has.', ['upstream'], () => each(({ window }) => Number(window?.oldest ?? NaN)))
     this.#gauge('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', () => Number(redis?.isUp ?? false))
     this.#gauge('varve_cache_entries', 'Entries kept.', () => memory.entries, { tier: 'memory' })
     this.#gauge('varve_cache_bytes', 'What the entries cost, keys and overhead included.', () => memory.bytes, { tier: 'memory' })
@@ -132,6 +134,10 @@ export class Metrics {
   }
 
   #gauge (name: string, help: string, read: () => number, labels: Record<string, string> = {}): void {
-    const gauge: Gauge = new Gauge({ ...this.#at, name, help, labelNames: Object.keys(labels), collect: () => gauge.set(labels, read()) })
+    this.#gauges(name, help, Object.keys(labels), () => [[labels, read()]])
+  }
+
+  #gauges (name: string, help: string, labelNames: string[], read: () => Iterable<[labels: Record<string, string>, value: number]>): void {
+    const gauge: Gauge = new Gauge({ ...this.#at, name, help, labelNames, collect: () => { for (const [labels, value] of read()) gauge.set(labels, value) } })
   }
 }

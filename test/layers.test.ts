@@ -11,7 +11,7 @@ const mayImport: Record<string, readonly string[]> = {
   reads: ['ledger'],
   redis: ['within'],
   cache: ['redis', 'reads', 'ledger'],
-  nodes: ['reads', 'ledger'],
+  nodes: ['within', 'reads', 'ledger'],
   proxy: ['within', 'cache', 'nodes', 'reads', 'ledger'],
   replicas: ['within', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   config: [],

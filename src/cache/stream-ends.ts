@@ -19,6 +19,12 @@ export class StreamEnds {
     if (known === undefined || end.sequence > known.sequence || (isNewest && readAt >= known.version)) this.#ends.set(stream, end)
   }
 
+  /** Whether the stream was seen to end before a number with an event that a node still has whose history begins at a version: it would have any later one too. */
+  endsBefore (stream: string, sequence: bigint, oldest: bigint): boolean {
+    const known = this.#ends.get(stream)
+    return known !== undefined && known.sequence < sequence && known.version >= oldest
+  }
+
   /** Whether a node that stands at a version must know of an event with this number or a later one; one that lags behind the last that was seen need not. */
   reaches (stream: string, sequence: bigint, readAt: bigint): boolean {
     const known = this.#ends.get(stream)

@@ -3,16 +3,14 @@ import { maskUrl } from '../config/secrets.js'
 
 /** What a person sees first: where varve listens, what it reads from, and three lines to try. */
 export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, config: Config): string {
-  const [node] = config.upstreams
-  const upstream = node === undefined ? 'the embedded sandbox node (made-up data; set --upstream URL for a real one)' : maskUrl(node.url)
   const redis = redisIn(config.cache.redis)
   const modules = `${varve.url}/v1/accounts`
   return `
   varve   history is immutable, so read it once
 
   reads   ${varve.url}/v1
-  admin   ${varve.adminUrl}/metrics, /healthz, /readyz
-  node    ${upstream}
+  admin   ${varve.adminUrl}/metrics, /healthz, /readyz, /status.json
+  ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${nodesIn(config)}
   memory  ${config.cache.memory.maxMb} MB
   redis   ${redis}
 
@@ -22,6 +20,11 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
     curl -si '${modules}/0000001/modules?limit=01&ledger_version=%2B2000' | head -n 20
 
 `
+}
+
+function nodesIn ({ upstreams }: Config): string {
+  if (upstreams.length === 0) return 'the embedded sandbox node (made-up data; set --upstream URL for a real one)'
+  return upstreams.map(({ url }) => maskUrl(url)).join('\n          ')
 }
 
 function redisIn ({ url, cluster, sentinel }: Config['cache']['redis']): string {

@@ -7,11 +7,7 @@ import { StreamEnds } from '../cache/stream-ends.js'
 import { type Config } from '../config/schema.js'
 import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
-import { readFinalBlock } from '../nodes/final-block.js'
-import { HeadPoll, type PollState, readHead } from '../nodes/head-poll.js'
 import { LiveReleases } from '../nodes/live-releases.js'
-import { LedgerNode } from '../nodes/node.js'
-import { OneNode } from '../nodes/one-node.js'
 import { Forgetting } from '../proxy/forgetting.js'
 import { type KnownReads } from '../proxy/known-read.js'
 import { isForMany, isShareable } from '../proxy/outcomes.js'
@@ -21,6 +17,7 @@ import { Renewals } from '../proxy/renewals.js'
 import { Generations } from '../replicas/generations.js'
 import { within } from '../within.js'
 import { keepHeapLean } from './lean-heap.js'
+import { type Nodes, nodesOf } from './nodes.js'
 import { type Sharing, type sharingOf } from './sharing.js'
 
 /** Everything below the listeners. */
@@ -28,8 +25,7 @@ export interface Built {
   readonly parts: Parts
   readonly known: KnownReads
   readonly metrics: Metrics
-  readonly node: LedgerNode
-  readonly poll: HeadPoll
+  readonly nodes: Nodes
   readonly generations: Generations
   readonly sharing: Sharing | undefined
 }
@@ -52,17 +48,17 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     onReset: stamped => {
       metrics.reset()
       log.warn('the chain was reset: a new generation of keys begins')
+      nodes.forget()
       generations.wasReset(stamped)
     },
     onAhead: () => { sharing?.tellHead() }
   }, share !== undefined)
-  const node = nodeOf(config, sandboxUrl, now, () => { nodes.lost() }, metrics)
-  const sharing = share?.(redis, { upstreams: [config.upstreams[0]?.url ?? sandboxUrl ?? ''], tracker, releases, forgetting, metrics, log, now })
+  const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations })
+  const sharing = share?.(redis, { upstreams: nodes.upstreams, tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
     tracker,
     control: sharing?.control,
-    readBlock: async height => await readFinalBlock(async question => await node.ask(question), height),
-    readHead: async () => await readHead(async question => await node.ask(question)),
+    ...nodes.witness,
     now,
     events: {
       onGeneration: generation => {
@@ -73,21 +69,13 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
         sharing?.look().catch(() => {})
       },
       onReplaced: () => {
-        // It may be the one that is still on the old chain.
-        nodes.doubt()
+        // Some may still be on the old chain.
+        nodes.forget()
         metrics.reset()
         log.warn('another replica has noticed that the chain was reset')
       },
       onRival: generation => { log.error({ generation }, 'other replicas share this Redis and read another chain of the same name: give each chain a keyPrefix of its own') }
     }
-  })
-  const nodes: OneNode = new OneNode(node, { releases, now, welcome: async stamped => await generations.welcome(stamped) })
-  const poll = new HeadPoll(async question => await nodes.ask(question), tracker, {
-    pollMs: config.head.pollMs,
-    now,
-    onState: logChanges(node.name, log),
-    onHead: stamped => { generations.renew(stamped).catch(() => {}) },
-    onRelease: release => { nodes.runs(release) }
   })
   const parts: Parts = {
     now,
@@ -99,9 +87,9 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     streamEnds: new StreamEnds(),
     flights: new SingleFlight(isForMany),
     latestFlights: new GatheringFlight(isShareable),
-    nodes,
+    nodes: nodes.fleet,
     settle: async () => {
-      const polled = poll.poll()
+      const polled = nodes.settle()
       // What Redis remembers must do where the node takes its time; else there is nothing to do but wait.
       await (sharing === undefined ? polled : within(recallAfterMs, polled))
       await generations.settled()
@@ -113,24 +101,16 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, memory, node, redis: sharing?.link })
+  metrics.observe({ tracker, memory, members: nodes.fleet.members, redis: sharing?.link })
   const known: KnownReads = new Spellings(Math.max(minSpellingBytes, config.cache.memory.maxMb * mega * spellingShare))
-  return { parts, known, metrics, node, poll, generations, sharing }
+  return { parts, known, metrics, nodes, generations, sharing }
 }
 
-function nodeOf (config: Config, sandboxUrl: string | undefined, now: () => number, onLost: () => void, metrics: Metrics): LedgerNode {
-  const [first] = config.upstreams
-  const { name, url, headers, timeoutMs, maxConcurrent, caFile } = first ?? {
-    name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, caFile: null
-  }
-  const maxGatheredBytes = config.cache.maxEntryMb * mega
-  return new LedgerNode({ name: name ?? 'node-1', url, headers, timeoutMs, maxConcurrent, caFile, onLost, maxGatheredBytes, now }, metrics)
-}
-
-function settingsOf ({ mode, upstreams, latest, pages, pruned, headers }: Config): ProxySettings {
+function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySettings {
   return {
     isObserving: mode === 'observe',
-    ignoreCacheControl: upstreams[0]?.ignoreCacheControl ?? false,
+    // Each node has its own word on this.
+    ignoreCacheControl: false,
     promoteLatest: latest.promote,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,
@@ -139,19 +119,5 @@ function settingsOf ({ mode, upstreams, latest, pages, pruned, headers }: Config
     servePruned: pruned.serveCached,
     answerLocally: pruned.answerLocally,
     emit: headers.emit
-  }
-}
-
-/** One line per change, not one per poll. */
-function logChanges (name: string, log: Logger): (state: PollState) => void {
-  let last: PollState | undefined
-  return state => {
-    if (state === last) return
-    last = state
-    switch (state) {
-      case 'answered': return log.info({ node: name }, 'the node answers')
-      case 'unanswered': return log.warn({ node: name }, 'the node does not answer, or without a position')
-      case 'other_chain': return log.error({ node: name }, 'the node serves another chain')
-    }
   }
 }

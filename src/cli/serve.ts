@@ -61,16 +61,16 @@ export async function startVarve ({ config, given }: Loaded, log: Logger): Promi
 }
 
 async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log: Logger): Promise<Varve> {
-  const { parts, known, metrics, node, poll, generations, sharing } = build(config, sandbox?.url, log, isShared(config) ? (await import('./sharing.js')).sharingOf : undefined)
+  const { parts, known, metrics, nodes, generations, sharing } = build(config, sandbox?.url, log, isShared(config) ? (await import('./sharing.js')).sharingOf : undefined)
   const { tracker, forgetting } = parts
   const drain = new Drain()
   const stamper = new Stamper(parts, config.downstream.cacheControl)
   const app = publicApp({ config, parts, known, stamper, metrics, log, drain, cors: new Cors(config.cors.origins) })
   const purge = purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: config.pages.eventsDefault })
-  const admin = adminApp({ metrics, tracker, node, drain, purging: { token: config.admin.token, purge }, degradedShare: () => sharing?.degraded() ?? [] })
+  const admin = adminApp({ metrics, tracker, members: nodes.fleet.members, drain, purging: { token: config.admin.token, purge }, degradedShare: () => sharing?.degraded() ?? [] })
   const close = async (): Promise<void> => {
-    poll.stop()
-    await Promise.all([admin.close(), node.close(), sandbox?.close(), sharing?.stop()])
+    nodes.stop()
+    await Promise.all([admin.close(), nodes.close(), sandbox?.close(), sharing?.stop()])
   }
   try {
     const url = await listen(app, config.listen, 'listen')
@@ -78,10 +78,10 @@ async function startInFrontOf (sandbox: Sandbox | undefined, config: Config, log
     log.info({ url, adminUrl }, 'listening')
     await sharing?.start(generations)
     // A node that does not answer keeps no process from serving what others have kept, nor from being stopped.
-    await within(startMs, poll.start())
+    await within(startMs, nodes.start())
     if (tracker.chain === undefined) await sharing?.recall()
     sharing?.look().catch(() => {})
-    return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, { abandon: async () => { await node.close() }, close }, patience) } }
+    return { url, adminUrl, stop: async patience => { await stopGracefully(app, drain, { abandon: async () => { await nodes.close() }, close }, patience) } }
   } catch (error) {
     await app.close()
     await close()

@@ -11,7 +11,7 @@ import { RedisLink } from '../redis/link.js'
 import { RedisListener } from '../redis/listener.js'
 import { clientFor, listenerFor, type RedisPlace } from '../redis/place.js'
 import { Agreement } from '../replicas/agreement.js'
-import { Control } from '../replicas/control.js'
+import { Control, type Upstream } from '../replicas/control.js'
 import { type Generations } from '../replicas/generations.js'
 import { News } from '../replicas/news.js'
 import { PurgeLog } from '../replicas/purge-log.js'
@@ -23,7 +23,7 @@ type RedisConfig = Config['cache']['redis']
 
 /** What sharing is built from. */
 export interface SharingParts {
-  readonly upstreams: readonly string[]
+  readonly upstreams: readonly Upstream[]
   readonly tracker: Tracker
   readonly releases: LiveReleases
   readonly forgetting: Forgetting

@@ -6,8 +6,7 @@ const notYet = [
 /** Of the keys that were given, those that have no effect yet. */
 export function withoutEffect (given: readonly string[]): string[] {
   return given.filter(path => {
-    const [top, at] = path.split('.')
-    if (top === 'upstreams') return Number(at) > 0 || path.endsWith('.requestsPerSecond')
+    if (path.startsWith('upstreams.')) return path.endsWith('.requestsPerSecond')
     return notYet.some(key => path === key || path.startsWith(`${key}.`))
   })
 }

@@ -1,4 +1,4 @@
-import { type Position, type StampedPosition } from './position.js'
+import { type Oldest, type Position, type StampedPosition } from './position.js'
 
 /** What an answer's position turned out to be beside the one already shown. */
 export type Learned = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -30,6 +30,7 @@ export class Tracker {
   #highest = 1
   #shown: StampedPosition | undefined
   #learnedAt = -Infinity
+  #oldest: Oldest | undefined
 
   /**
    * A configured chain id is believed over what any node says; without one the first answer decides. Where replicas share what they
@@ -104,7 +105,7 @@ export class Tracker {
     const { position } = stamped
     const shown = this.#shown?.position
     if (position.chainId !== this.#chainId || (shown !== undefined && contradicts(position, shown))) return false
-    if (shown === undefined || position.head.version > shown.head.version) this.#shown = stamped
+    if (shown === undefined || position.head.version > shown.head.version) this.#shown = this.#bounded(stamped)
     return true
   }
 
@@ -112,7 +113,7 @@ export class Tracker {
   reset (stamped: StampedPosition): void {
     if (this.#isShared) this.#isSettled = false
     else this.#generation = this.next
-    this.#shown = undefined
+    this.#forgetPosition()
     this.#learnedAt = this.#now()
     this.#listener.onReset?.(stamped)
     this.#show(stamped)
@@ -129,15 +130,36 @@ export class Tracker {
     this.#generation = generation
     this.heardOf(generation)
     this.#isSettled = true
-    if (!isSameChain && head === undefined) this.#shown = undefined
-    if (head !== undefined && !this.hear(head)) this.#shown = head
+    if (!isSameChain && head === undefined) this.#forgetPosition()
+    if (head === undefined || this.hear(head)) return
+    this.#forgetPosition()
+    this.#shown = head
   }
 
   /** Forgets which chain it is, unless it is configured, and where it stood: what was remembered of it was of another. */
   unsettle (): void {
     this.#chainId = this.#configuredId
     this.#isSettled = false
+    this.#forgetPosition()
+  }
+
+  /** How far back the history goes that live nodes can serve: shown with every head, whoever said that. */
+  bound (oldest: Oldest): void {
+    this.#oldest = oldest
+    const shown = this.#shown
+    if (shown === undefined || shown.position.oldest.version === oldest.version) return
+    this.#shown = { ...shown, position: { ...shown.position, oldest } }
+  }
+
+  #forgetPosition (): void {
     this.#shown = undefined
+    this.#oldest = undefined
+  }
+
+  #bounded (stamped: StampedPosition): StampedPosition {
+    const oldest = this.#oldest
+    if (oldest === undefined || oldest.version === stamped.position.oldest.version) return stamped
+    return { ...stamped, position: { ...stamped.position, oldest } }
   }
 
   /** Another replica has got to a generation: a new one must be higher. */
@@ -147,7 +169,7 @@ export class Tracker {
 
   #show (stamped: StampedPosition): void {
     const before = this.#shown?.position.head.version
-    this.#shown = stamped
+    this.#shown = this.#bounded(stamped)
     if (before === undefined || stamped.position.head.version > before) this.#listener.onAhead?.()
   }
 }

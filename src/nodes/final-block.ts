@@ -1,16 +1,25 @@
 import { type Anchor } from '../ledger/anchors.js'
 import { mediaTypes } from '../reads/accept.js'
 import { type Answer } from '../reads/answer.js'
+import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 
-/** Asks a node for the final block of a height; undefined where it has none, or says so in a way that is not known. Never kept: it is what kept entries are held against. */
+/**
+ * Asks a node for the final block of a height; undefined where it has none, or says so in a way that is not known. Fails where it has no
+ * word on it now: no whole answer, a failure of its own, a 200 of somebody else. Never kept: it is what kept entries are held against.
+ */
 export async function readFinalBlock (ask: (question: Question) => Promise<Answer>, height: bigint): Promise<Anchor | undefined> {
+  const answer = await ask({ endpoint: 'other', method: 'GET', target: `/v1/blocks/by_height/${height}`, headers: { accept: mediaTypes.json }, isIdempotent: true })
+  answer.rest?.destroy()
+  const { status, stamped } = answer
+  if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) throw new NodeFailure('the node', 'garbage', `${status} for a block`)
+  if (status !== 200 || answer.rest !== undefined || stamped === undefined) return undefined
+  return anchorIn(answer.body, height, stamped.position.head.version)
+}
+
+function anchorIn (body: Buffer, height: bigint, head: bigint): Anchor | undefined {
   try {
-    const answer = await ask({ endpoint: 'other', method: 'GET', target: `/v1/blocks/by_height/${height}`, headers: { accept: mediaTypes.json }, isIdempotent: true })
-    answer.rest?.destroy()
-    const head = answer.stamped?.position.head.version
-    if (answer.status !== 200 || answer.rest !== undefined || head === undefined) return undefined
-    const block = JSON.parse(answer.body.toString()) as Readonly<Record<string, unknown>>
+    const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
     const { block_height: at, block_hash: hash, last_version: last } = block
     if (at !== String(height) || typeof hash !== 'string' || typeof last !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(hash)) return undefined
     // The newest block may still be another one tomorrow.

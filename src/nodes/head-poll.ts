@@ -2,19 +2,29 @@ import { type StampedPosition } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { mediaTypes } from '../reads/accept.js'
 import { type Answer } from '../reads/answer.js'
+import { Fenced } from './member.js'
 import { type Question } from './question.js'
 
 /** How often the head is asked for, and who is told when it is not answered. */
 export interface HeadPollOptions {
   readonly pollMs: number
   readonly now: () => number
+  /** Whether nothing was heard of the node for so long that it is to be asked. */
+  readonly isDue: () => boolean
   readonly onState: (state: PollState) => void
-  readonly onHead: (stamped: StampedPosition) => void
   readonly onRelease: (release: string) => void
+  /** The time has passed in which one is looked at, whether or not it was asked. */
+  readonly onTick?: () => void
 }
 
 /** What a poll found, told when it changes. */
 export type PollState = 'answered' | 'unanswered' | 'other_chain'
+
+// A node that is mended is to be used again within two seconds, however seldom it is asked while it is well.
+const mostMs = 1000
+
+// A node that hangs is asked again beside what hangs, so that it is found mended whenever it is; so many times at once.
+const mostUnderWay = 8
 
 // The release is learned at least so often, whatever the traffic (law 8).
 const releaseEveryMs = 15_000
@@ -26,7 +36,9 @@ export class HeadPoll {
   readonly #options: HeadPollOptions
   #timer: NodeJS.Timeout | undefined
   #polledAt = -Infinity
+  #answeredAt = -Infinity
   #underWay: Promise<void> | undefined
+  #count = 0
   #isOver = false
 
   constructor (ask: (question: Question) => Promise<Answer>, tracker: Tracker, options: HeadPollOptions) {
@@ -38,8 +50,11 @@ export class HeadPoll {
   /** Polls at once, then whenever it is due. */
   async start (): Promise<void> {
     await this.poll()
-    const everyMs = Math.min(this.#options.pollMs, releaseEveryMs)
-    this.#timer = setInterval(() => { if (this.#isDue()) this.poll().catch(() => {}) }, everyMs).unref()
+    const everyMs = Math.min(this.#options.pollMs, mostMs)
+    this.#timer = setInterval(() => {
+      if (this.#isDue()) this.poll().catch(() => {})
+      this.#options.onTick?.()
+    }, everyMs).unref()
   }
 
   stop (): void {
@@ -49,27 +64,40 @@ export class HeadPoll {
 
   /** Asks for the head now; callers at the same time share one question. */
   async poll (): Promise<void> {
-    this.#underWay ??= this.#askForHead().finally(() => { this.#underWay = undefined })
+    if (this.#isOver) return
+    if (this.#underWay === undefined || this.#isHanging) {
+      const mine = this.#askForHead().finally(() => {
+        this.#count--
+        if (this.#underWay === mine) this.#underWay = undefined
+      })
+      this.#count++
+      this.#underWay = mine
+    }
     await this.#underWay
   }
 
+  get #isHanging (): boolean {
+    return this.#options.now() - this.#polledAt >= 0.9 * mostMs && this.#count < mostUnderWay
+  }
+
   #isDue (): boolean {
-    return this.#tracker.ageMs >= this.#options.pollMs || this.#options.now() - this.#polledAt >= releaseEveryMs
+    return this.#options.isDue() || this.#options.now() - this.#polledAt >= releaseEveryMs
   }
 
   async #askForHead (): Promise<void> {
-    this.#polledAt = this.#options.now()
+    const polledAt = this.#options.now()
+    this.#polledAt = polledAt
     try {
       const { stamped, release } = await askWhereItStands(this.#ask)
       if (stamped === undefined) return this.#options.onState('unanswered')
       const learned = this.#tracker.learn(stamped.position, stamped.family)
       if (learned === 'other_chain') return this.#options.onState('other_chain')
+      this.#answeredAt = this.#options.now()
       if (release !== undefined) this.#options.onRelease(release)
-      this.#options.onHead(stamped)
       this.#options.onState('answered')
-    } catch {
-      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node.
-      if (!this.#isOver) this.#options.onState('unanswered')
+    } catch (error) {
+      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is one that another has overtaken.
+      if (!this.#isOver && polledAt >= this.#answeredAt) this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
     }
   }
 }

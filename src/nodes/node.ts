@@ -7,6 +7,8 @@ import { type Question } from './question.js'
 /** One full node of the configuration. */
 export interface NodeOptions extends Reach {
   readonly name: string
+  /** What it sends is history whatever its gateway says of caching. */
+  readonly ignoreCacheControl?: boolean
   /** A longer body is not gathered: its rest is handed over as it comes. */
   readonly maxGatheredBytes: number
   readonly now: () => number
@@ -30,6 +32,7 @@ export class LedgerNode {
   #position: Position | undefined
   #up = false
   #underWay = 0
+  #answeredAt = -Infinity
 
   constructor (options: NodeOptions, tally: NodeTally) {
     this.name = options.name
@@ -58,17 +61,22 @@ export class LedgerNode {
     this.#release = release
   }
 
+  /** How long it is waited for where no other node could be asked instead. */
+  get timeoutMs (): number {
+    return this.#options.timeoutMs
+  }
+
   /** Asks once and gathers the answer, unless it is too large; throws a NodeFailure when none came. */
-  ask (question: Question): Promise<Answer> {
-    return this.#ask(question, this.#options.maxGatheredBytes, undefined)
+  ask (question: Question, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
+    return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, undefined)
   }
 
   /** Asks once and hands the body over as it comes; the signal takes the question back. */
-  pass (question: Question, signal: AbortSignal): Promise<Answer> {
-    return this.#ask(question, 0, signal)
+  pass (question: Question, signal: AbortSignal, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
+    return this.#ask(question, 0, timeoutMs, signal)
   }
 
-  async #ask (question: Question, maxBytes: number, signal: AbortSignal | undefined): Promise<Answer> {
+  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined): Promise<Answer> {
     const { now, maxConcurrent } = this.#options
     const started = now()
     const tell = (status: string): void => {
@@ -82,15 +90,17 @@ export class LedgerNode {
     this.#underWay++
     const done = (): void => { this.#underWay-- }
     try {
-      const answer = await this.#askOnce(question, maxBytes, signal, done)
+      const answer = await this.#askOnce(question, maxBytes, timeoutMs, signal, done)
       this.#up = answer.stamped !== undefined || answer.status < 500
+      this.#answeredAt = now()
       this.#position = answer.stamped?.position ?? this.#position
       tell(String(answer.status))
       return answer
     } catch (error) {
       const failure = NodeFailure.of(this.name, error)
-      // Who takes a question back says nothing of the node.
-      if (signal?.aborted !== true) this.#up = false
+      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered.
+      const isOld = failure.reason === 'timeout' && started < this.#answeredAt
+      if (signal?.aborted !== true && !isOld) this.#up = false
       tell(failure.reason)
       throw failure
     }
@@ -101,7 +111,7 @@ export class LedgerNode {
     await this.#connections.close()
   }
 
-  async #askOnce (question: Question, maxBytes: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
+  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
     const takeBack = (): void => { reception.giveUp(signal?.reason) }
@@ -110,12 +120,12 @@ export class LedgerNode {
       // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
       done()
     })
-    const timer = setTimeout(() => { reception.giveUp(new DOMException('no answer in time', 'TimeoutError')) }, this.#options.timeoutMs)
+    const timer = setTimeout(() => { reception.giveUp(new DOMException('no answer in time', 'TimeoutError')) }, timeoutMs)
     signal?.addEventListener('abort', takeBack, { once: true })
     if (signal?.aborted === true) takeBack()
     try {
       const { status, headers, body, rest } = await reception.received
-      return { status, headers, body, rest, isFramed: isFramed(headers), stamped: readPosition(headers), release }
+      return { status, headers, body, rest, isFramed: isFramed(headers), stamped: readPosition(headers), release, isVetoVoid: this.#options.ignoreCacheControl }
     } finally {
       clearTimeout(timer)
     }

@@ -6,6 +6,9 @@ import { type Answer } from '../reads/answer.js'
 /** What came: the head, and the body or its beginning. */
 export type Received = Pick<Answer, 'status' | 'headers' | 'body' | 'rest'>
 
+// An error is gathered in any case: what it says decides whether another node is asked.
+const maxErrorBytes = 65_536
+
 /** How one answer is taken in. */
 export interface ReceptionOptions {
   /** Undefined where no body comes, whatever its head says of one. */
@@ -29,6 +32,7 @@ export class Reception implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   #head: Pick<Received, 'status' | 'headers'> | undefined
   #size = 0
+  #maxBytes = Infinity
   #rest: Readable | undefined
   #givenUp: Error | undefined
   #isOver = false
@@ -56,8 +60,10 @@ export class Reception implements Dispatcher.DispatchHandler {
     // A word on the way, not yet the answer.
     if (status < 200) return
     this.#head = { status, headers }
+    const { maxBytes } = this.#options
+    this.#maxBytes = maxBytes === undefined ? Infinity : Math.max(maxBytes, status >= 400 ? maxErrorBytes : 0)
     // One that says how large it is need not be held at all.
-    if (Number(headers['content-length']) > (this.#options.maxBytes ?? Infinity)) this.#handOver(controller)
+    if (Number(headers['content-length']) > this.#maxBytes) this.#handOver(controller)
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -67,7 +73,7 @@ export class Reception implements Dispatcher.DispatchHandler {
     }
     this.#gathered.push(chunk)
     this.#size += chunk.length
-    if (this.#size > (this.#options.maxBytes ?? Infinity)) this.#handOver(controller)
+    if (this.#size > this.#maxBytes) this.#handOver(controller)
   }
 
   onResponseEnd (): void {

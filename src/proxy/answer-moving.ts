@@ -1,4 +1,5 @@
 import { type Chain } from '../ledger/tracker.js'
+import { speaksOfNode } from '../reads/answer.js'
 import { type Read, type ReadKeys } from '../reads/read.js'
 import { fetchLatest } from './fetch.js'
 import { heldOutcome } from './held.js'
@@ -29,5 +30,5 @@ export async function shownPosition (parts: Parts): Promise<Outcome['position']>
 }
 
 function isFailure (outcome: Outcome): boolean {
-  return outcome.name === 'forwarded' && outcome.fetched.answer.status >= 500
+  return outcome.name === 'forwarded' && speaksOfNode(outcome.fetched.answer)
 }

@@ -1,5 +1,6 @@
 import { type Entry } from '../cache/entry.js'
 import { type Chain } from '../ledger/tracker.js'
+import { speaksOfNode } from '../reads/answer.js'
 import { classOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
 import { within } from '../within.js'
@@ -104,9 +105,9 @@ async function ask (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Pro
 /** Whether those who joined may have it too: not a node's failure, nor what quotes a text that others did not send, nor what moves. */
 function isForAll (read: Read, landing: Landing, keys: ReadKeys): boolean {
   if (landing.from !== 'node') return landing.from === 'nowhere' || landing.entry.status === 200 || landing.entry.key === keys.text
-  const { answer: { status }, entry, text } = landing.fetched
+  const { answer, entry, text } = landing.fetched
   if (read.page !== undefined) return entry !== undefined
-  return status === 200 || (status < 500 && text === keys.text)
+  return answer.status === 200 || (!speaksOfNode(answer) && text === keys.text)
 }
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */

@@ -1,46 +1,38 @@
 import { type Chain } from '../ledger/tracker.js'
+import { type Look } from '../nodes/attempts.js'
+import { Fenced } from '../nodes/member.js'
 import { NodeFailure } from '../nodes/node-failure.js'
 import { type Question } from '../nodes/question.js'
 import { mediaTypes } from '../reads/accept.js'
 import { type Answer, errorCodeOf } from '../reads/answer.js'
-import { judge, type NotKeptReason, untruth, type Verdict } from '../reads/lifetime.js'
+import { judge, type Judged, type NotKeptReason, untruth } from '../reads/lifetime.js'
 import { type Read, targetOf } from '../reads/read.js'
-import { type Refusal, unavailable } from '../reads/refusal.js'
+import { Refusal, unavailable } from '../reads/refusal.js'
 import { type Parts } from './parts.js'
-
-/** A node's answer and what is to be thought of it. */
-export interface Judged {
-  readonly answer: Answer
-  readonly verdict: Verdict
-}
+import { lackOf, saysPruned } from './streams.js'
 
 /** The same of a read of the moment, and whether its node lags: nothing to give again, since none can say how old it is. */
 export interface JudgedNow extends Judged {
   readonly isLate: boolean
 }
 
-/** A version that was already shown exists (law 11): a node that denies it lags, and behind one address another may have it. */
+/** A version that was already shown exists (law 11): nodes that deny it lag, and behind one address another may have it. */
 export async function askTruly (parts: Parts, read: Read): Promise<Judged> {
-  const judged = await askAndLearn(parts, read)
-  if (!deniesShown(parts, read, judged.answer)) return judged
-  letGo(judged)
-  const again = await askAndLearn(parts, read)
-  if (!deniesShown(parts, read, again.answer)) return again
-  letGo(again)
-  throw unavailable('the node lags behind the version asked for')
+  return await askUnlessDenied(parts, read, whenever)
 }
 
-/** An answer of the moment that is behind the position already shown when it was asked for is asked for again (law 5). */
+/** An answer of the moment that is behind the position already shown when it was asked for is asked of a node that is further, and of the last again (law 5). */
 export async function askCurrently (parts: Parts, read: Read, chain: Chain): Promise<JudgedNow> {
   const shown = parts.tracker.position?.head.version
   // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
   const isLate = ({ answer, verdict }: Judged): boolean =>
     (read.page === undefined || verdict.lifetime === undefined) && !isReset(parts, chain) && isBehind(answer, shown)
-  const judged = await askTruly(parts, read)
+  const wanted: Wanted = { atLeast: shown, isLate, lackOf: judged => lackOf(parts, read, chain, judged) }
+  const judged = await askUnlessDenied(parts, read, wanted)
   if (!isLate(judged)) return { ...judged, isLate: false }
   // Another replica may have shown what no node of this one has reached yet.
-  if (shown !== undefined && !parts.nodes.hasReached(shown)) return counted(judged)
-  const again = await askTruly(parts, read).catch(() => undefined)
+  if (shown !== undefined && !parts.nodes.mayHaveReached(shown)) return counted(judged)
+  const again = await askUnlessDenied(parts, read, wanted).catch(() => undefined)
   if (again === undefined) return counted(judged)
   const [further, other] = isFurther(again.answer, judged.answer) ? [again, judged] : [judged, again]
   letGo(other)
@@ -57,21 +49,52 @@ export function isReset (parts: Parts, chain: Chain): boolean {
   return parts.tracker.chain?.generation !== chain.generation
 }
 
-async function askAndLearn (parts: Parts, read: Read): Promise<Judged> {
+// How far the node must be that answers, whether one was not, and what one may have forgotten.
+interface Wanted {
+  readonly atLeast: bigint | undefined
+  readonly isLate: (judged: Judged) => boolean
+  readonly lackOf: (judged: Judged) => 'gone' | 'thin' | undefined
+}
+
+const whenever: Wanted = { atLeast: undefined, isLate: () => false, lackOf: () => undefined }
+
+async function askUnlessDenied (parts: Parts, read: Read, wanted: Wanted): Promise<Judged> {
+  const judged = await askAndLearn(parts, read, wanted)
+  if (judged !== undefined) return judged
+  const again = read.speaksOf !== undefined && parts.nodes.mayHaveReached(read.speaksOf) ? await askAndLearn(parts, read, wanted) : undefined
+  if (again === undefined) throw unavailable('the nodes lag behind the version asked for')
+  return again
+}
+
+/** Asks and learns from each answer that comes; undefined where those who answered deny a version that was already shown. */
+async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<Judged | undefined> {
   const before = parts.tracker.chain?.generation
-  const answer = await parts.nodes.ask(questionOf(read)).catch((error: unknown) => { throw refusalFor(parts, read, error) })
-  // Another chain has been found out while it was under way, and nobody can say of which of them it is (law 7).
-  if (parts.tracker.chain?.generation !== before) {
-    letGo({ answer })
-    return await askAndLearn(parts, read)
+  let seen: Judged | undefined
+  let untrue: NotKeptReason | undefined
+  let isDenied = false
+  const look: Look = answer => {
+    const learned = answer.stamped && parts.tracker.learn(answer.stamped.position, answer.stamped.family)
+    seen = { answer, verdict: judge(read, answer, parts.settings) }
+    isDenied = deniesShown(parts, read.speaksOf, answer)
+    untrue = learned === 'other_chain' ? 'wrong_chain' : untruth(read, answer) ?? (seen.verdict.notKept === 'wrong_block' ? 'wrong_block' : undefined)
+    if (untrue !== undefined || isDenied) return 'untrue'
+    const lack = saysPruned(answer) ? 'gone' : wanted.lackOf(seen)
+    if (lack === 'gone' || !wanted.isLate(seen)) return lack
+    return lack === 'thin' ? 'thin_behind' : 'behind'
   }
-  const learned = answer.stamped && parts.tracker.learn(answer.stamped.position, answer.stamped.family)
-  if (answer.status === 410) parts.pruning.learn(answer)
-  const untrue = learned === 'other_chain' ? 'wrong_chain' : untruth(read, answer)
-  const verdict = judge(read, answer, parts.settings)
-  if (untrue === undefined && verdict.notKept !== 'wrong_block') return { answer, verdict }
-  letGo({ answer })
-  throw untrueRefusal(parts, read, untrue ?? 'wrong_block')
+  try {
+    const answer = await parts.nodes.ask(questionOf(read), { version: read.speaksOf, atLeast: wanted.atLeast, events: eventsIn(read) }, look)
+    // Another chain has been found out while it was under way, and nobody can say of which of them it is (law 7).
+    if (parts.tracker.chain?.generation !== before) {
+      letGo({ answer })
+      return await askAndLearn(parts, read, wanted)
+    }
+    if (answer.status === 410) parts.pruning.learn(answer)
+    return seen?.answer === answer ? seen : { answer, verdict: judge(read, answer, parts.settings) }
+  } catch (error) {
+    if (isDenied) return undefined
+    throw untrue === undefined ? refusalFor(parts, read, error) : untrueRefusal(parts, read, untrue)
+  }
 }
 
 // It cannot be the answer to this read, so it is not handed on either: 503 rather than the wrong one.
@@ -87,19 +110,26 @@ function questionOf (read: Read): Question {
   return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, isIdempotent: true }
 }
 
+function eventsIn ({ endpoint, query }: Read): 'from' | 'last' | undefined {
+  return endpoint.keyedBy !== 'page' ? undefined : query.some(([name]) => name === 'start') ? 'from' : 'last'
+}
+
 function refusalFor (parts: Parts, read: Read, error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof Fenced) parts.tally.notKept(read.endpoint.name, 'wrong_chain')
   if (error instanceof NodeFailure && error.reason === 'cut_short') parts.tally.notKept(read.endpoint.name, 'incomplete')
   return unavailable('no node could answer')
 }
 
-function deniesShown (parts: Parts, read: Read, answer: Answer): boolean {
+/** Whether a node denies a version that was already shown, as one that lags does (law 11). */
+export function deniesShown (parts: Parts, version: bigint | undefined, answer: Answer): boolean {
   const shown = parts.tracker.position?.head.version
-  if (answer.status !== 404 || shown === undefined || read.speaksOf === undefined || read.speaksOf > shown) return false
+  if (answer.status !== 404 || shown === undefined || version === undefined || version > shown) return false
   const code = errorCodeOf(answer)
   return code === 'version_not_found' || code === 'block_not_found'
 }
 
-function isBehind (answer: Answer, shown: bigint | undefined): boolean {
+export function isBehind (answer: Answer, shown: bigint | undefined): boolean {
   return answer.stamped !== undefined && shown !== undefined && answer.stamped.position.head.version < shown
 }
 

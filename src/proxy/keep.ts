@@ -2,14 +2,14 @@ import { type Entry, makeEntry } from '../cache/entry.js'
 import { type Stored } from '../cache/stored.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Answer, contentTypeOf } from '../reads/answer.js'
-import { readEventPage } from '../reads/event-page.js'
-import { type Lifetime, type NotKeptReason, whyNeverKept } from '../reads/lifetime.js'
+import { type Judged, type Lifetime, type NotKeptReason, whyNeverKept } from '../reads/lifetime.js'
 import { blockKeyOf, momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
-import { isReset, type Judged } from './ask.js'
+import { isReset } from './ask.js'
 import { heldMs } from './held.js'
 import { type Fetched } from './outcomes.js'
 import { ownLines, ownValues } from './own-lines.js'
 import { type Parts } from './parts.js'
+import { hidesPruning } from './streams.js'
 
 /** Keeps an answer that is proven history, or says why not. */
 export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, judged: Judged): Fetched {
@@ -43,15 +43,6 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
   parts.memory.set(makeEntry({ ...partsOf(parts, answer), key, expiresAtMs: askedAtMs + forMs, readAt }))
 }
 
-/** Remembers how far a stream of events is known to reach. */
-export function learnStream (parts: Parts, read: Read, chain: Chain, answer: Answer): void {
-  if (read.endpoint.keyedBy !== 'page' || read.accept !== 'json' || answer.status !== 200 || answer.rest !== undefined) return
-  const { last, highestVersion } = readEventPage(answer.body) ?? {}
-  const readAt = answer.stamped?.position.head.version
-  if (last === undefined || highestVersion === undefined || readAt === undefined) return
-  parts.streamEnds.saw(streamOf(read, chain), { sequence: last, version: highestVersion }, readAt, read.page === undefined)
-}
-
 function entryOf (parts: Parts, keys: ReadKeys, answer: Answer, { ttlMs, block, lowestVersion }: Lifetime): Entry {
   const { blocks } = keys
   const isBlock = block !== undefined && blocks !== undefined
@@ -67,16 +58,6 @@ function entryOf (parts: Parts, keys: ReadKeys, answer: Answer, { ttlMs, block, 
 function notKept (parts: Parts, read: Read, answer: Answer, reason: NotKeptReason): Fetched {
   parts.tally.notKept(read.endpoint.name, reason)
   return { answer, entry: undefined, notKept: reason }
-}
-
-// An empty page is the end of the stream only where no later event was ever seen (law 11), or the node has not got that far.
-function hidesPruning (parts: Parts, read: Read, chain: Chain, { answer, verdict }: Judged): boolean {
-  const readAt = answer.stamped?.position.head.version
-  return read.page !== undefined && readAt !== undefined && verdict.notKept === 'empty_page' && parts.streamEnds.reaches(streamOf(read, chain), read.page.start, readAt)
-}
-
-function streamOf ({ path }: Read, { id, generation }: Chain): string {
-  return `${id}.${generation} ${path}`
 }
 
 function partsOf (parts: Parts, answer: Answer): Pick<Parameters<typeof makeEntry>[0], 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> {

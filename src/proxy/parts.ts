@@ -4,7 +4,9 @@ import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
 import { type Tracker } from '../ledger/tracker.js'
+import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
+import { type Route } from '../nodes/route.js'
 import { type Answer } from '../reads/answer.js'
 import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
@@ -14,14 +16,14 @@ import { type Landing, type Outcome } from './outcomes.js'
 import { type Pruning } from './pruning.js'
 import { type Renewals } from './renewals.js'
 
-/** Whoever answers questions about the chain: one node, or all of them. */
+/** Whoever answers questions about the chain: the nodes of the configuration. */
 export interface Asker {
-  ask (question: Question): Promise<Answer>
-  pass (question: Question, signal: AbortSignal): Promise<Answer>
+  ask (question: Question, route: Route, look: Look): Promise<Answer>
+  pass (question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer>
   /** Whether a version is gone from all of them, by their last known windows. */
   lacks (version: bigint): boolean
-  /** Whether any of them has ever got as far as a version. */
-  hasReached (version: bigint): boolean
+  /** Whether asking once more may find one that has got as far as a version. */
+  mayHaveReached (version: bigint): boolean
   /** Whether no live node runs a release any more. */
   isGone (release: string): boolean
 }

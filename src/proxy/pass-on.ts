@@ -1,7 +1,11 @@
+import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
 import { type Answer } from '../reads/answer.js'
+import { whatIn } from '../reads/unknown-route.js'
 import { unavailable } from '../reads/refusal.js'
+import { deniesShown, isBehind } from './ask.js'
 import { type Parts } from './parts.js'
+import { saysPruned } from './streams.js'
 
 /** What a client asks on a route that varve does not know. */
 export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent'>
@@ -9,10 +13,18 @@ export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent'>
 /** Asks once for a client what varve does not know, and learns the position; the signal takes the question back. */
 export async function passOn (parts: Parts, question: PassedQuestion, signal: AbortSignal): Promise<Answer> {
   const isIdempotent = question.method === 'GET' || question.method === 'HEAD'
-  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', isIdempotent }, signal).catch(() => { throw unavailable('no node could answer') })
-  const learned = answer.stamped && parts.tracker.learn(answer.stamped.position, answer.stamped.family)
+  const atLeast = parts.tracker.position?.head.version
+  const { version, events } = whatIn(question.target)
+  let isOther = false
+  const look: Look = answer => {
+    isOther = answer.stamped !== undefined && parts.tracker.learn(answer.stamped.position, answer.stamped.family) === 'other_chain'
+    if (isOther || deniesShown(parts, version, answer)) return 'untrue'
+    if (saysPruned(answer)) return 'gone'
+    // Whatever it is that is asked for, clients are not led back in time where another node has got there.
+    return isBehind(answer, atLeast) ? 'behind' : undefined
+  }
+  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', isIdempotent }, { version, atLeast, events }, look, signal)
+    .catch(() => { throw unavailable(isOther ? 'the node serves another chain' : 'no node could answer') })
   if (answer.status === 410) parts.tally.pruned('other', 'upstream', undefined)
-  if (learned !== 'other_chain') return answer
-  answer.rest?.destroy()
-  throw unavailable('the node serves another chain')
+  return answer
 }

@@ -1,10 +1,10 @@
 import { type Entry } from '../cache/entry.js'
 import { type Position } from '../ledger/position.js'
-import { type Answer, errorOf } from '../reads/answer.js'
 import { isRendered, type Read, type ReadKeys } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
 import { isHit, type Outcome } from './outcomes.js'
 import { type Parts } from './parts.js'
+import { saysPruned } from './streams.js'
 
 /** What is kept for a read. A value is shared by all spellings of it, a not-found, which echoes the client's text, by equal texts alone. */
 export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undefined {
@@ -14,9 +14,11 @@ export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undef
   return kept !== undefined && isServed(parts, read, kept) ? kept : undefined
 }
 
-/** Whether what is kept may be given: beyond the nodes' window only where an operator wants that. */
+/** Whether what is kept may be given: beyond every node's window, be it down or not, only where an operator wants that. */
 export function isServed (parts: Parts, read: Read, kept: Pick<Entry, 'lowestVersion'>): boolean {
-  return parts.settings.servePruned || distanceBelow(parts.tracker.position, read, kept) === undefined
+  if (parts.settings.servePruned || distanceBelow(parts.tracker.position, read, kept) === undefined) return true
+  const version = read.speaksOf ?? kept.lowestVersion
+  return version !== undefined && !parts.nodes.lacks(version)
 }
 
 /** How far a read, or the kept page that answers it, is below the oldest version that a node still has; undefined for what is not below it. */
@@ -49,13 +51,7 @@ export function tellPruned (parts: Parts, read: Read, outcome: Outcome): void {
   const { position } = parts.tracker
   if (isHit(outcome)) {
     if (outcome.kind === 'pruned') parts.tally.pruned(read.endpoint.name, 'cache', distanceBelow(position, read, outcome.entry))
-  } else if (outcome.fetched.notKept === 'pruned_page' || saysPruned(read, outcome.fetched.answer)) {
+  } else if (outcome.fetched.notKept === 'pruned_page' || saysPruned(outcome.fetched.answer)) {
     parts.tally.pruned(read.endpoint.name, 'upstream', distanceBelow(position, read))
   }
-}
-
-// Nodes said so of events by a 500 before they did by a 410 (facts, section 5).
-function saysPruned (read: Read, answer: Answer): boolean {
-  if (answer.status === 410) return true
-  return read.endpoint.keyedBy === 'page' && answer.status === 500 && /pruned/i.test(String(errorOf(answer)?.['message']))
 }

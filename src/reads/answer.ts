@@ -19,6 +19,13 @@ export interface Answer {
   readonly stamped: StampedPosition | undefined
   /** The node's release as last learned before the answer. */
   readonly release: string | undefined
+  /** Whether what the node's side says against keeping it is to be ignored, as an operator chose for that node. */
+  readonly isVetoVoid?: boolean | undefined
+}
+
+/** Whether a node's word is one on itself, that it is sick or has too much to do, and none on the question. */
+export function speaksOfNode ({ status }: Answer): boolean {
+  return status >= 500 || status === 429
 }
 
 /** The one value of a response header; undefined where it is absent. */

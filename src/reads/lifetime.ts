@@ -35,6 +35,12 @@ export type Verdict =
   | { readonly lifetime: Lifetime, readonly notKept: undefined }
   | { readonly lifetime: undefined, readonly notKept: NotKeptReason }
 
+/** A node's answer and what is to be thought of it. */
+export interface Judged {
+  readonly answer: Answer
+  readonly verdict: Verdict
+}
+
 // Names in Vary that varve keys by or never sends upstream; any other means the answer depends on what is not in the key.
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
 
@@ -72,7 +78,7 @@ export function whyNeverKept (answer: Answer, { ignoreCacheControl }: Pick<Bound
   if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
   if (!answer.isFramed) return 'incomplete'
   if (answer.rest !== undefined) return 'too_large'
-  return !ignoreCacheControl && isVetoed(answer) ? 'vetoed' : undefined
+  return !ignoreCacheControl && answer.isVetoVoid !== true && isVetoed(answer) ? 'vetoed' : undefined
 }
 
 function judgeBlock (read: Read, version: bigint, block: BlockHead | undefined, head: bigint): Verdict {

@@ -36,6 +36,16 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   return local
 }
 
+/** What a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it says nothing but which node to ask. */
+export function whatIn (target: string): { readonly version: bigint | undefined, readonly events: 'from' | 'last' | undefined } {
+  const [path = '', query] = target.split('?', 2)
+  const params = new URLSearchParams(query)
+  const start = params.get('start')
+  const text = params.get('ledger_version') ?? (path === '/v1/transactions' ? start : /\/by_version\/([^/]*)$/.exec(path)?.[1]) ?? ''
+  const version = /^\+?[0-9]{1,20}$/.test(text) ? BigInt(text.replace('+', '')) : undefined
+  return { version, events: /^\/v1\/accounts\/[^/]+\/events\//.test(path) ? start === null ? 'last' : 'from' : undefined }
+}
+
 /** A method that a route does not have. */
 export function methodNotAllowed (allowed: string): Refusal {
   return new Refusal(405, 'web_framework_error', 'method not allowed', ['allow', allowed])

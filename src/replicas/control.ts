@@ -10,6 +10,14 @@ export interface ControlState {
   readonly replicas: ReadonlyMap<string, Sign>
 }
 
+/** A node of this process, as it is remembered. */
+export interface Upstream {
+  /** May hold a secret, so what stands in Redis is its digest. */
+  readonly url: string
+  /** Whether it was seen to be of the chain that is keyed by. */
+  readonly isOfChain: () => boolean
+}
+
 // Who runs on an older one than this is long gone.
 const keptGenerations = 4
 
@@ -20,12 +28,11 @@ const keptGenerations = 4
  */
 export class Control {
   readonly #keys: SharedKeys
-  readonly #upstreams: readonly string[]
+  readonly #upstreams: ReadonlyArray<{ readonly name: string, readonly isOfChain: () => boolean }>
 
-  /** The URLs of this process's upstreams may hold a secret, so what stands in Redis is their digests. */
-  constructor (keys: SharedKeys, upstreamUrls: readonly string[]) {
+  constructor (keys: SharedKeys, upstreams: readonly Upstream[]) {
     this.#keys = keys
-    this.#upstreams = upstreamUrls.map(url => `upstream ${digestOf(url)}`)
+    this.#upstreams = upstreams.map(({ url, isOfChain }) => ({ name: `upstream ${digestOf(url)}`, isOfChain }))
   }
 
   /** Fails where Redis does not answer. */
@@ -64,12 +71,14 @@ export class Control {
 
   /** Which chain and generation this process's upstreams were last known to have, of those that are remembered. */
   async upstreams (): Promise<UpstreamChain[]> {
-    const texts = await Promise.all(this.#upstreams.map(async name => await this.#keys.read(name, async (client, key) => await client.get(key))))
+    const texts = await Promise.all(this.#upstreams.map(async ({ name }) => await this.#keys.read(name, async (client, key) => await client.get(key))))
     return texts.map(upstreamIn).filter(upstream => upstream !== undefined)
   }
 
+  /** Remembers the chain of those that were seen to be of it; what others were last known to have stays as it is. */
   async rememberUpstreams (chain: UpstreamChain): Promise<void> {
-    await Promise.all(this.#upstreams.map(async name => { await this.#keys.write(name, async (client, key) => await client.set(key, seal(chain))) }))
+    const known = this.#upstreams.filter(({ isOfChain }) => isOfChain())
+    await Promise.all(known.map(async ({ name }) => { await this.#keys.write(name, async (client, key) => await client.set(key, seal(chain))) }))
   }
 
   async #set (chainId: number, fields: Readonly<Record<string, string>>, gone: readonly string[]): Promise<void> {

@@ -13,14 +13,24 @@ export interface GenerationEvents {
   onRival (generation: number): void
 }
 
+/** A node that is to be believed or not: what it says of its chain, and whether it is the last one to ask. */
+export interface Newcomer {
+  readonly stamped: StampedPosition
+  readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
+  /** The same of another node, which is believed; undefined where there is none. */
+  readonly readPeerBlock: ((height: bigint) => Promise<Anchor | undefined>) | undefined
+  /** Whether no node that answers is left on the chain that is keyed by. */
+  readonly isAlone: () => Promise<boolean>
+}
+
 /** What deciding between generations needs. */
 export interface GenerationOptions {
   readonly tracker: Tracker
   /** Undefined where nothing is shared. */
   readonly control: Control | undefined
-  /** The final block of a height, as the node has it now. */
+  /** The final block of a height, as a node that is believed has it now; fails where that one does. */
   readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
-  /** Where the node stands now; undefined where none answers. */
+  /** Where such a node stands now; undefined where none answers. */
   readonly readHead: () => Promise<StampedPosition | undefined>
   readonly now: () => number
   readonly events: GenerationEvents

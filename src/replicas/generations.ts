@@ -1,11 +1,12 @@
-import { type Position, type StampedPosition } from '../ledger/position.js'
-import { contradicts } from '../ledger/tracker.js'
+import { type StampedPosition } from '../ledger/position.js'
 import { Afresh } from './afresh.js'
-import { needsProof, rememberedIn } from './candidates.js'
+import { rememberedIn } from './candidates.js'
+import { Comparing } from './comparing.js'
 import { type ControlState } from './control.js'
-import { type GenerationOptions } from './generation-options.js'
+import { type GenerationOptions, type Newcomer } from './generation-options.js'
 import { Hearing } from './hearing.js'
 import { Marks } from './marks.js'
+import { MarkRenewal } from './mark-renewal.js'
 import { settleOn } from './settling.js'
 import { type KnownGeneration, type UpstreamChain } from './words.js'
 
@@ -23,11 +24,14 @@ export class Generations {
   #resets = 0
   // Keyed by what upstreams were last known to have, and whether nobody else tells of that.
   #recalled: { readonly isAlone: boolean } | undefined
-  #renewedAt = -Infinity
+  readonly #renewal: MarkRenewal
+  readonly #comparing: Comparing
 
   constructor (options: GenerationOptions) {
     this.#options = options
     this.#marks = new Marks(options)
+    this.#renewal = new MarkRenewal(this.#marks, options.now)
+    this.#comparing = new Comparing(options.tracker, this.#marks, () => `${options.tracker.generation} ${this.#resets}`)
     this.#hearing = new Hearing(options, this.#marks, this)
     this.#afresh = new Afresh(options, this)
     this.#isAgreed = options.control === undefined
@@ -48,9 +52,19 @@ export class Generations {
     return this.#afresh.isPending
   }
 
-  /** Before a node that was away is believed: whether it has come back with the same chain. */
-  async welcome (stamped: StampedPosition): Promise<boolean> {
-    const { tracker, now } = this.#options
+  /** Whether a node that was away is surely of the chain that is keyed by, so that nothing is to be decided. */
+  async recognises (newcomer: Newcomer): Promise<boolean> {
+    const { tracker } = this.#options
+    const { position } = newcomer.stamped
+    if (tracker.chain?.id !== position.chainId || this.#recalled !== undefined) return false
+    this.#hearing.askAgain()
+    return await this.#comparing.find(newcomer) === 'same'
+  }
+
+  /** Before a node that was away is believed: why it is not to be, where its chain is another one and others are left on this one. */
+  async welcome (newcomer: Newcomer): Promise<string | undefined> {
+    const { tracker } = this.#options
+    const { stamped, isAlone } = newcomer
     // What was recalled is only what the node last had, and yields to what it says now.
     const recalled = this.#recalled
     this.#recalled = undefined
@@ -58,31 +72,36 @@ export class Generations {
       tracker.unsettle()
       this.#marks.replace([])
     }
-    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return false
+    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return `it serves chain ${stamped.position.chainId}, not ${tracker.chainId}`
     this.#hearing.askAgain()
     if (tracker.chain === undefined) await this.settle(stamped)
-    else if (await this.#isAnother(stamped.position, recalled?.isAlone)) await this.begin(stamped)
-    // A process that has just begun has little to lose, and what others have kept is known by their own marks.
-    if (this.#renewedAt === -Infinity) this.#renewedAt = now() - renewEveryMs + unmarkedMs
-    return true
+    else {
+      const found = await this.#comparing.find(newcomer, recalled?.isAlone)
+      if (found === 'older') return 'it serves an older chain of the same name'
+      if (found === 'other' && !await isAlone()) return 'it serves another chain of the same name'
+      if (found === 'other') {
+        await this.begin(stamped)
+        // Before anybody else is let in: one of the old chain that lags behind the new one shows in nothing else.
+        await this.#marks.spread(stamped.position, newcomer.readBlock)
+      }
+    }
+    this.#renewal.begin()
+    return undefined
   }
 
-  /** The head has moved on: it is the same chain still, and its newest final block is one to know it by. */
+  /** The head moves on, as a node that is believed has stamped it. */
   async renew ({ position }: StampedPosition): Promise<void> {
-    const { tracker, now } = this.#options
-    if (position.chainId !== tracker.chainId || now() - this.#renewedAt < renewEveryMs) return
-    this.#renewedAt = now()
-    if (tracker.family !== undefined && await this.#isAnother(position)) return await this.begin({ position, family: tracker.family })
-    await this.#marks.spread(position)
+    if (position.chainId === this.#options.tracker.chainId) await this.#renewal.renew(position)
   }
 
   /** Another chain bears the name of this one, as a position has told; with nothing shared the tracker has begun a new generation by itself. */
   wasReset (stamped: StampedPosition): void {
     const { tracker, control, events } = this.#options
     this.#marks.replace([])
+    this.#renewal.forget()
+    this.#resets++
     if (control === undefined) return events.onGeneration(tracker.generation)
     this.#ruledOut = tracker.generation
-    this.#resets++
     // What is being settled for the old chain comes to nothing.
     const earlier = this.#settling ?? Promise.resolve()
     this.#begun(earlier.then(async () => { await this.#settle(stamped) })).catch(() => {})
@@ -162,21 +181,9 @@ export class Generations {
     this.#options.events.onGeneration(generation)
   }
 
-  // One with an earlier time is the older of two chains, which the tracker refuses by itself.
-  async #isAnother (position: Position, isToBeProven = false): Promise<boolean> {
-    const { tracker } = this.#options
-    const { position: shown, generation } = tracker
-    if (shown !== undefined && position.head.timestampUsec < shown.head.timestampUsec && contradicts(position, shown)) return false
-    const verdict = await this.#marks.verdictOn(this.own, position)
-    return (verdict === 'other' || (verdict === 'unknown' && isToBeProven && needsProof(this.own))) && tracker.generation === generation
-  }
-
   /** Begins anew, since a node has shown that its chain is another one. */
   async begin (stamped: StampedPosition): Promise<void> {
     this.#options.tracker.reset(stamped)
     await this.#settling
   }
 }
-
-const renewEveryMs = 10_000
-const unmarkedMs = 2000

@@ -26,6 +26,11 @@ export class Marks {
     this.#node = node
   }
 
+  // Where it is only asked what is known, one that fails knows nothing.
+  get #quiet (): Pick<Witnessing, 'readBlock'> {
+    return { readBlock: async height => await this.#node.readBlock(height).catch(() => undefined) }
+  }
+
   get list (): readonly Anchor[] {
     return this.#anchors.list
   }
@@ -55,29 +60,42 @@ export class Marks {
     return await within(patienceMs, said) ?? { verdict: 'unknown', now: undefined }
   }
 
-  /** Compares a node that stands at a position with what is known of a chain. */
-  async verdictOn ({ anchors, head }: KnownGeneration, position: Position): Promise<Verdict> {
+  /** Compares a node that stands at a position with what is known of a chain; fails where the node does. */
+  async verdictOn ({ anchors, head }: KnownGeneration, position: Position, { readBlock }: Pick<Witnessing, 'readBlock'> = this.#quiet): Promise<Verdict> {
     if (head !== undefined && contradicts(position, head.position)) return 'other'
     // Every genesis block has the same hash.
     const oldest = position.oldest.blockHeight < 1n ? 1n : position.oldest.blockHeight
     for (const { height, hash } of new Anchors(anchors).within(oldest, position.head.blockHeight - 1n).slice(0, maxCompared)) {
-      const block = await this.#node.readBlock(height)
+      const block = await readBlock(height)
       if (block?.hash === hash) return 'same'
       // Too much is forgotten on such a word for it to be taken but once.
-      if (block !== undefined && (await this.#node.readBlock(height))?.hash === block.hash) return 'other'
+      if (block !== undefined && (await readBlock(height))?.hash === block.hash) return 'other'
     }
     return 'unknown'
   }
 
-  /** Reads blocks to know the chain by: at both ends of the window and between, later those that come. */
-  async spread ({ head, oldest }: Position): Promise<void> {
+  /** Makes sure that a node can be compared: where no mark is in its window, one that another node of the chain has too is read from that one. */
+  async reach ({ head, oldest }: Position, shown: Position, readBlock: Witnessing['readBlock'] | undefined): Promise<void> {
+    if (readBlock === undefined) return
+    const lowest = oldest.blockHeight < 1n ? 1n : oldest.blockHeight
+    const newest = (head.blockHeight < shown.head.blockHeight ? head : shown.head).blockHeight - 1n
+    if (newest < lowest || this.#anchors.within(lowest, newest).length > 0) return
+    const into = this.#anchors
+    const block = await readBlock(newest).catch(() => undefined)
+    if (this.#anchors === into && block !== undefined) into.add([block])
+  }
+
+  /** Reads blocks to know the chain by: at both ends of the window and between, later those that come. Whether the node had a word on each. */
+  async spread ({ head, oldest }: Position, readBlock = this.#node.readBlock): Promise<boolean> {
     const newest = head.blockHeight - 1n
     const known = this.#anchors.list.at(-1)?.height
-    if (newest < 1n || (known !== undefined && newest <= known)) return
+    if (newest < 1n || (known !== undefined && newest <= known)) return true
     const heights = known === undefined ? [newest, (oldest.blockHeight + newest) / 2n, oldest.blockHeight] : [newest]
     const into = this.#anchors
-    const blocks = await Promise.all([...new Set(heights)].filter(height => height > 0n).map(this.#node.readBlock))
+    const read = await Promise.allSettled([...new Set(heights)].filter(height => height > 0n).map(readBlock))
+    const blocks = read.flatMap(each => each.status === 'fulfilled' && each.value !== undefined ? [each.value] : [])
     // The chain that was asked about may have been left for another by now.
-    if (this.#anchors === into) into.add(blocks.filter(block => block !== undefined))
+    if (this.#anchors === into) into.add(blocks)
+    return read.every(({ status }) => status === 'fulfilled')
   }
 }

@@ -166,3 +166,26 @@ t.test('who listens is told when the position moves on, and not when it is only 
   for (const version of [10, 10, 9, 11]) tracker.learn(at(version), 'x-aptos-')
   t.equal(times, 2)
 })
+
+t.test('the oldest version shown is the one that live nodes can serve, whoever stamped the head, and is forgotten with the chain', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.bound({ version: 5n, blockHeight: 1n })
+  t.equal(tracker.position, undefined, 'without a head there is nothing to show it with')
+  tracker.learn(at(100), 'x-aptos-')
+  t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
+  tracker.learn(at(110), 'x-aptos-')
+  t.same([tracker.position?.head.version, tracker.position?.oldest], [110n, { version: 5n, blockHeight: 1n }])
+  const shown = tracker.stamped
+  tracker.bound({ version: 5n, blockHeight: 1n })
+  t.equal(tracker.stamped, shown, 'the same word changes nothing')
+  tracker.bound({ version: 60n, blockHeight: 6n })
+  t.same(tracker.position?.oldest, { version: 60n, blockHeight: 6n })
+  t.equal(tracker.learn(at(20, 90_000), 'x-aptos-'), 'reset')
+  t.same(tracker.position, at(20, 90_000))
+  for (const forget of [(): void => { tracker.settle({ id: 4, generation: 9 }, undefined, false) }, () => { tracker.unsettle() }]) {
+    tracker.bound({ version: 7n, blockHeight: 7n })
+    forget()
+    tracker.learn(at(30, 90_010), 'x-aptos-')
+    t.same(tracker.position, at(30, 90_010))
+  }
+})

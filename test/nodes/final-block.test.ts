@@ -31,14 +31,13 @@ t.test('a node is asked for the block of a height, without its transactions, and
   t.equal(await read(99), undefined, 'pruned')
   t.equal(await read(5000), undefined, 'not there yet')
   sandbox.faults.add({ kind: 'reset' })
-  t.equal(await read(998), undefined, 'a node that is down has no word on it')
+  await t.rejects(read(998), { message: 'n: cut_short' }, 'a node that is down has no word on it')
 })
 
 t.test('only a whole final block of that very height, with a position, tells anything', async t => {
   t.same(await readOf(200, JSON.stringify(block)), { height: 7n, hash: hash.toLowerCase() })
   const others: [string, number, string, Record<string, string>?][] = [
     ['another status', 404, JSON.stringify(block)],
-    ['an answer without a position, as gateways and panics give', 200, JSON.stringify(block), {}],
     ['another height', 200, JSON.stringify({ ...block, block_height: '8' })],
     ['a height as a number', 200, JSON.stringify({ ...block, block_height: 7 })],
     ['no hash', 200, JSON.stringify({ ...block, block_hash: null })],
@@ -50,6 +49,12 @@ t.test('only a whole final block of that very height, with a position, tells any
     ['null', 200, 'null']
   ]
   for (const [what, status, body, headers] of others) t.equal(await readOf(status, body, headers), undefined, what)
+})
+
+t.test('a node that fails, or somebody else in its place, has no word on it now: that is told from having none', async t => {
+  for (const status of [429, 500, 503]) await t.rejects(readOf(status, '{}'), { message: 'the node: garbage' })
+  await t.rejects(readOf(200, JSON.stringify(block), {}), { message: 'the node: garbage' }, 'an answer without a position, as gateways and panics give')
+  await t.rejects(readOf(301, '', {}), { message: 'the node: garbage' })
 })
 
 t.test('a block that is too large to gather is let go, and tells nothing', async t => {

@@ -1,7 +1,9 @@
 import t, { type Test } from 'tap'
+import { readPosition } from '../../src/ledger/position.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { HeadPoll, type PollState } from '../../src/nodes/head-poll.js'
 import { LedgerNode } from '../../src/nodes/node.js'
+import { type Answer } from '../../src/reads/answer.js'
 import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
 import { type RequestListener } from 'node:http'
 
@@ -19,7 +21,7 @@ async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms:
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollState[] = []
   const poll = new HeadPoll(async question => await node.ask(question), tracker, {
-    pollMs, now: () => now.ms, onState: state => states.push(state), onHead: () => {}, onRelease: release => { node.runs(release) }
+    pollMs, now: () => now.ms, isDue: () => tracker.ageMs >= pollMs, onState: state => states.push(state), onRelease: release => { node.runs(release) }
   })
   t.teardown(async () => {
     poll.stop()
@@ -121,4 +123,35 @@ t.test('the release is learned every fifteen seconds, however fresh the position
   if (tracker.position !== undefined) tracker.learn(tracker.position, 'x-aptos-')
   t.equal(tracker.ageMs, 0)
   await again
+})
+
+t.test('a node that hangs is asked again beside what hangs, some times and no more; what it says late to the earlier ones changes nothing', async t => {
+  const now = { ms: 0 }
+  const states: PollState[] = []
+  const hanging: Array<(error: Error | undefined) => void> = []
+  const ask = async (): Promise<Answer> => {
+    const failure = await new Promise<Error | undefined>(resolve => { hanging.push(resolve) })
+    if (failure !== undefined) throw failure
+    return { status: 200, headers: {}, body: Buffer.alloc(0), rest: undefined, isFramed: true, stamped: readPosition(stamps()), release: undefined }
+  }
+  const poll = new HeadPoll(ask, new Tracker(undefined, () => now.ms), { pollMs: 1000, now: () => now.ms, isDue: () => true, onState: state => states.push(state), onRelease: () => {} })
+  const polls = []
+  for (let second = 0; second < 12; second++) {
+    polls.push(poll.poll(), poll.poll())
+    now.ms += 1000
+  }
+  t.equal(hanging.length, 8)
+  hanging[7]?.(undefined)
+  await polls[15]
+  t.same(states, ['answered'])
+  for (const fail of hanging) fail(new Error('no answer in time'))
+  await Promise.all(polls)
+  t.same(states, ['answered'])
+  const next = poll.poll()
+  hanging[8]?.(new Error('no answer in time'))
+  await next
+  t.same(states, ['answered', 'unanswered'], 'what was sent after it does')
+  poll.stop()
+  await poll.poll()
+  t.equal(hanging.length, 9, 'once stopped nobody is asked')
 })

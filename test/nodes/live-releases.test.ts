@@ -71,3 +71,19 @@ t.test('releases that were met long ago are forgotten, so that they take no room
   }
   t.ok(releases.own.length <= 62, String(releases.own.length))
 })
+
+t.test('of several nodes each has its own release, and one that is down has none', async t => {
+  const { releases, now } = releasesAt()
+  const up = new Set(['n1', 'n2'])
+  releases.watch(node => up.has(node))
+  releases.saw('a', 'n1')
+  releases.saw('b', 'n2')
+  t.same([releases.isGone('a'), releases.isGone('b')], [false, false])
+  t.same([...releases.own].sort(), ['a', 'b'])
+  up.delete('n1')
+  t.same([releases.isGone('a'), releases.isGone('b')], [true, false])
+  up.add('n1')
+  now.s = 15
+  releases.saw('b', 'n1')
+  t.same([releases.isGone('a'), releases.own.join()], [true, 'b'])
+})

@@ -280,3 +280,14 @@ t.test('of who asks the node is told under the operator\'s own headers, which wi
     { 'user-agent': 'operator', 'x-key': 'mine', 'x-aptos-client': 'sdk', accept: 'a/b', 'accept-encoding': 'gzip' })
   t.match(await sentBy(other), { 'user-agent': 'operator', accept: 'text/html', 'accept-encoding': 'identity' })
 })
+
+t.test('what was lost in silence before another answer came does not tell against a node that answers', async t => {
+  const stub = await stubNode(t, (request, response) => { if (request.url?.endsWith('/lost') !== true) ok(response, '[]') })
+  const { node } = nodeAt(t, stub.url, { timeoutMs: 300 })
+  const lost = reasonOf(node.ask({ ...question, target: '/v1/lost' }))
+  await node.ask(question)
+  t.equal(await lost, 'timeout')
+  t.ok(node.up)
+  t.equal(await reasonOf(node.ask({ ...question, target: '/v1/lost' })), 'timeout')
+  t.notOk(node.up, 'one that was sent after it does')
+})

@@ -18,9 +18,9 @@ const head: StampedPosition = { position: { chainId: 4, head: { version: high, t
 const known: KnownGeneration = { anchors: [{ height: 2n ** 53n + 1n, hash: '0xab' }, { height: high, hash: '0xcd' }], head }
 const sign = { beat: 3, releases: ['aaaa', 'bbbb'] }
 
-async function controlOf (t: Test, redis: RedisProcess, upstreams: string[] = []): Promise<Control> {
+async function controlOf (t: Test, redis: RedisProcess, upstreams: string[] = [], isOfChain = (_url: string): boolean => true): Promise<Control> {
   const { link } = await storeAt(t, redis.url)
-  return new Control(new SharedKeys(link, 'varve:1:', 100), upstreams)
+  return new Control(new SharedKeys(link, 'varve:1:', 100), upstreams.map(url => ({ url, isOfChain: () => isOfChain(url) })))
 }
 
 async function controlAt (t: Test): Promise<{ redis: RedisProcess, control: Control }> {
@@ -128,6 +128,10 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
   t.same(await control.upstreams(), [])
   await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
   t.same(await control.upstreams(), [1, 2].map(() => ({ chainId: 4, generation: 3, ...known })))
+  const fleet = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'], url => url.endsWith('2'))
+  await fleet.rememberUpstreams({ chainId: 4, generation: 2, ...known })
+  t.same((await fleet.upstreams()).map(({ generation }) => generation), [3, 2], 'of a node that was not seen to be of the chain what was known stays')
+  await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
   const other = await controlOf(t, redis, ['http://127.0.0.1:1/x/'])
   t.same(await other.upstreams(), [{ chainId: 4, generation: 3, ...known }])
   const keys = await redis.client.keys('varve:1:upstream *')

@@ -4,10 +4,11 @@ import { Memory } from '../../src/cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
 import { StreamEnds } from '../../src/cache/stream-ends.js'
 import { Tracker } from '../../src/ledger/tracker.js'
+import { Fleet } from '../../src/nodes/fleet.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
+import { Member } from '../../src/nodes/member.js'
 import { LedgerNode } from '../../src/nodes/node.js'
 import { LiveReleases } from '../../src/nodes/live-releases.js'
-import { OneNode } from '../../src/nodes/one-node.js'
 import { Forgetting } from '../../src/proxy/forgetting.js'
 import { isForMany, isShareable } from '../../src/proxy/outcomes.js'
 import { type Parts } from '../../src/proxy/parts.js'
@@ -22,8 +23,14 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
   const tracker = new Tracker(undefined, () => 0, { onReset: nothing })
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
-  const nodes = new OneNode(node, { releases: new LiveReleases(() => clock.ms), now: () => clock.ms, welcome: async () => true })
-  const poll = new HeadPoll(async question => await nodes.ask(question), tracker, { pollMs: 1000, now: () => 0, onState: nothing, onHead: nothing, onRelease: release => { nodes.runs(release) } })
+  const releases = new LiveReleases(() => clock.ms)
+  const member = new Member(node, { now: () => clock.ms, welcome: async () => undefined, isStrange: () => false, recognises: async () => true, hasPeers: false })
+  const nodes = new Fleet([member], releases, { wallClockMs: () => Date.now(), onOldest: nothing, onNobody: async () => {} })
+  const onRelease = (release: string): void => {
+    node.runs(release)
+    releases.saw(release)
+  }
+  const poll = new HeadPoll(async question => await member.ask(question), tracker, { pollMs: 1000, now: () => 0, isDue: () => false, onState: nothing, onRelease })
   t.teardown(async () => { await node.close() })
   return {
     parts: {

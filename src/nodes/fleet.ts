@@ -1,0 +1,154 @@
+import { type Oldest } from '../ledger/position.js'
+import { type Answer } from '../reads/answer.js'
+import { type Asks, type Attempt, Attempts, type Look } from './attempts.js'
+import { bestOf, type Given, isForgetful, longestIn } from './best-answer.js'
+import { type LiveReleases } from './live-releases.js'
+import { type Member } from './member.js'
+import { NodeFailure } from './node-failure.js'
+import { type Question } from './question.js'
+import { inOrder, mayHold, mayStillHave, remembersMore, type Route } from './route.js'
+
+/** The clock that a fleet goes by, and who is told of what it comes to. */
+export interface FleetOptions {
+  readonly wallClockMs: () => number
+  /** How far back the history goes that live nodes can serve, after every word of one. */
+  onOldest (oldest: Oldest): void
+  /** Nobody is left to ask but who is fenced: resolves when it is known whether one has been mended. */
+  onNobody (): Promise<void>
+}
+
+type Tries = (member: Member, timeoutMs: number | undefined) => Promise<Attempt>
+
+/** All nodes of the configuration: each question goes to the one that can best answer it, and to the next where that one fails. */
+export class Fleet {
+  readonly members: readonly Member[]
+  readonly #releases: Pick<LiveReleases, 'isGone'>
+  readonly #options: FleetOptions
+  readonly #attempts: Attempts
+
+  constructor (members: readonly Member[], releases: Pick<LiveReleases, 'isGone'>, options: FleetOptions) {
+    this.members = members
+    this.#releases = releases
+    this.#options = options
+    this.#attempts = new Attempts(options.wallClockMs, () => { this.#tellOldest() })
+  }
+
+  /** Asks one node after another until one answers; of those that did not, the most telling real answer. Throws where there was none. */
+  ask (question: Question, route: Route, look: Look): Promise<Answer> {
+    return this.#inTurn(route, (member, timeoutMs) => this.#attempts.ask(member, question, look, timeoutMs))
+  }
+
+  /** The same for what is handed on as it comes: another node is asked only before the first byte, and only where asking twice asks for nothing more. */
+  async pass (question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer> {
+    const ask: Asks = (member, timeoutMs) => member.pass(question, signal, timeoutMs)
+    const tries: Tries = (member, timeoutMs) => this.#attempts.read(member, look, timeoutMs, ask)
+    return question.isIdempotent ? await this.#inTurn(route, tries, signal) : await this.#once(route, tries)
+  }
+
+  /** Asks one of them of itself, fenced or not; how it answers tells how it is. */
+  async probe (member: Member, question: Question): Promise<Answer> {
+    return await this.#attempts.probe(member, question)
+  }
+
+  /** Whether a version is gone from all of them, by the windows that they last stamped on an answer (law 11). */
+  lacks (version: bigint): boolean {
+    return this.#unfenced.length > 0 && this.#unfenced.every(({ window }) => window !== undefined && version < window.oldest)
+  }
+
+  /** Whether asking once more may find one further than the last: a single address may have several nodes behind it. */
+  mayHaveReached (version: bigint): boolean {
+    const [only, ...others] = this.members
+    return only !== undefined && others.length === 0 && version <= only.standing.furthest
+  }
+
+  /** Whether no live node runs a release any more; while none is known to live, every entry counts as current (law 8). */
+  isGone (release: string): boolean {
+    return this.members.some(({ isUp }) => isUp) && this.#releases.isGone(release)
+  }
+
+  /** The chain is another one now: what they said of themselves was of the one before. */
+  forget (chainId: number | undefined): void {
+    for (const member of this.members) member.forget(chainId)
+  }
+
+  /** The node to be asked of its chain: one that is believed, else one that answers. */
+  get witness (): Member | undefined {
+    const unfenced = this.#unfenced
+    return unfenced.find(({ isUp, isBelieved }) => isUp && isBelieved) ?? unfenced.find(({ node }) => node.up) ?? unfenced[0]
+  }
+
+  get #unfenced (): Member[] {
+    return this.members.filter(({ fence }) => fence === undefined)
+  }
+
+  async #once (route: Route, tries: Tries): Promise<Answer> {
+    if (this.#unfenced.length === 0) await this.#options.onNobody()
+    const [first] = inOrder(this.#unfenced, route)
+    const given = first && await tries(first, undefined)
+    if (given === undefined || given.flaw === 'untrue') throw nobody()
+    return given.answer
+  }
+
+  async #inTurn (route: Route, tries: Tries, signal?: AbortSignal): Promise<Answer> {
+    if (this.#unfenced.length === 0) await this.#options.onNobody()
+    const tried = new Set<Member>()
+    const flawed: Given[] = []
+    let failure: unknown = nobody()
+    for (;;) {
+      // Chosen anew for each attempt: what one has said of itself, or of how it is, may put another before the rest.
+      const [member, ...others] = inOrder(this.#unfenced, route).filter(candidate => !tried.has(candidate) && mayDoBetter(candidate, route, flawed))
+      if (member === undefined || signal?.aborted === true) break
+      tried.add(member)
+      try {
+        const { answer, flaw } = await tries(member, others.some(other => isPromising(other, route)) ? member.node.timeoutMs / 2 : undefined)
+        if (flaw === undefined) {
+          letGo(flawed)
+          return answer
+        }
+        if (flaw !== 'untrue') flawed.push({ answer, flaw, member })
+      } catch (error) {
+        failure = error
+      }
+    }
+    return this.#settledOn(flawed, route, failure)
+  }
+
+  /** What is handed on where no node answered as it should; that history is gone, or never was, only where none that may have it was out of reach (law 11). */
+  #settledOn (flawed: readonly Given[], route: Route, failure: unknown): Answer {
+    const best = bestOf(flawed, route)
+    letGo(flawed.filter(given => given !== best))
+    if (best === undefined) throw failure
+    const longest = isForgetful(best) ? longestIn(flawed) : undefined
+    const hasSpoken = (member: Member): boolean => flawed.some(given => given.member === member && (isForgetful(given) || given.flaw === 'behind'))
+    if (longest === undefined || !this.#unfenced.some(member => !hasSpoken(member) && remembersMore(member, route, longest.member))) return best.answer
+    letGo([best])
+    throw failure
+  }
+
+  #tellOldest (): void {
+    let oldest: Oldest | undefined
+    for (const { isUp, standing } of this.members) {
+      const its = isUp ? standing.stamped?.position.oldest : undefined
+      if (its !== undefined && (oldest === undefined || its.version < oldest.version)) oldest = its
+    }
+    if (oldest !== undefined) this.#options.onOldest(oldest)
+  }
+}
+
+// Where one has forgotten, or has nothing, only one that remembers more can do better; where it lags besides, whoever is ahead may.
+function mayDoBetter (candidate: Member, route: Route, flawed: readonly Given[]): boolean {
+  return flawed.every(given => (given.flaw !== 'gone' && given.flaw !== 'thin') || mayStillHave(candidate, route, given.member))
+}
+
+// Worth half of the time: who is down would only take it from the one that answers.
+function isPromising (member: Member, route: Route): boolean {
+  return (member.isUp || member.isUnheard) && member.health.isWell && mayHold(member, route)
+}
+
+function nobody (): NodeFailure {
+  return new NodeFailure('every node', 'unreachable', undefined)
+}
+
+function letGo (given: ReadonlyArray<Pick<Given, 'answer'>>): void {
+  for (const { answer } of given) answer.rest?.destroy()
+}

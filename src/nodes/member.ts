@@ -1,0 +1,192 @@
+import { type StampedPosition } from '../ledger/position.js'
+import { type Answer, speaksOfNode } from '../reads/answer.js'
+import { within } from '../within.js'
+import { Health } from './health.js'
+import { NodeFailure } from './node-failure.js'
+import { type LedgerNode } from './node.js'
+import { type Question } from './question.js'
+import { type Choice } from './route.js'
+import { Standing } from './standing.js'
+
+// One that ends every connection by itself is not compared at every answer.
+const comparedEveryMs = 250
+
+/** Why a node is not asked for data: what it says cannot be of the chain that is served (law 7). */
+export type FenceReason = string
+
+/** How a node is: nothing is known yet, it answers, it has asked for rest, it does not answer as a node does, or it is not asked for data. */
+export type NodeState = 'unknown' | 'up' | 'resting' | 'down' | 'fenced'
+
+/** What a member is made of. */
+export interface MemberOptions {
+  readonly now: () => number
+  /** Told of where a node stands that was away, or has lost a connection, before anything that it says is believed; a reason where it is to be fenced. */
+  readonly welcome: (stamped: StampedPosition, wasAway: boolean) => Promise<FenceReason | undefined>
+  /** Whether a node that was believed is surely of the chain still; fails where that cannot be told now. */
+  readonly recognises: (stamped: StampedPosition) => Promise<boolean>
+  /** Whether others can be asked while it is compared. */
+  readonly hasPeers: boolean
+  /** Whether a position cannot be of the chain that is served, so that it is looked at again whatever was thought of it. */
+  readonly isStrange: (stamped: StampedPosition) => boolean
+}
+
+/** A node's word was not taken, since it is fenced. */
+export class Fenced extends Error {}
+
+/** One node of the fleet: how it answers, where it stands, and whether it is believed. */
+export class Member implements Choice {
+  readonly node: LedgerNode
+  readonly health: Health
+  readonly standing: Standing
+  readonly #options: MemberOptions
+  #isBelieved = false
+  #fence: { readonly reason: FenceReason, readonly chainId: number } | undefined
+  #welcoming: Promise<void> | undefined
+  #doubtedAt = -Infinity
+  #wasLost = false
+  #wasAway = true
+  #isMute = false
+
+  constructor (node: LedgerNode, options: MemberOptions) {
+    this.node = node
+    this.#options = options
+    this.health = new Health(options.now)
+    this.standing = new Standing(options.now)
+  }
+
+  /** Whether what it says was compared since it was last away. */
+  get isBelieved (): boolean {
+    return this.#isBelieved
+  }
+
+  /** From where to where its history goes; undefined where it has said nothing yet, or nothing that counts. */
+  get window (): Choice['window'] {
+    return this.#fence === undefined ? this.standing.window : undefined
+  }
+
+  /** Why it is not asked for data; undefined where it is. */
+  get fence (): FenceReason | undefined {
+    return this.#fence?.reason
+  }
+
+  /** Whether it was seen to be of the chain that is served. */
+  get isOfChain (): boolean {
+    return this.standing.stamped !== undefined && this.#fence === undefined
+  }
+
+  /** Whether it is asked for data and answers as a node does. */
+  get isUp (): boolean {
+    return this.health.isUp && !this.#isMute && this.#fence === undefined
+  }
+
+  /** Whether nothing was ever heard of it, good or bad. */
+  get isUnheard (): boolean {
+    return !this.health.isUp && !this.#isMute && this.health.lastFailure === undefined
+  }
+
+  /** How it is, and the reason where that is not well. */
+  get state (): { readonly name: NodeState, readonly reason: string | undefined } {
+    if (this.#fence !== undefined) return { name: 'fenced', reason: this.#fence.reason }
+    if (this.isUnheard) return { name: 'unknown', reason: undefined }
+    if (!this.isUp) return { name: 'down', reason: this.health.lastFailure ?? 'it does not say where it stands' }
+    return this.health.isResting ? { name: 'resting', reason: 'it has answered 429' } : { name: 'up', reason: undefined }
+  }
+
+  /** Asks it; what it says is believed only after it was compared, and counts as nothing from behind a fence. */
+  ask (question: Question, timeoutMs = this.node.timeoutMs): Promise<Answer> {
+    return this.#believed(this.node.ask(question, timeoutMs), timeoutMs)
+  }
+
+  /** The same with the body handed over as it comes. */
+  pass (question: Question, signal: AbortSignal, timeoutMs = this.node.timeoutMs): Promise<Answer> {
+    return this.#believed(this.node.pass(question, signal, timeoutMs), timeoutMs)
+  }
+
+  /** It was asked where it stands, and has answered something else. */
+  isSilent (): void {
+    this.#isMute = true
+  }
+
+  /** Compares it though nothing speaks against it; what cannot be told now is looked at another time. */
+  async recheck (): Promise<void> {
+    const { stamped } = this.standing
+    if (stamped === undefined || !this.#isBelieved || this.#welcoming !== undefined) return
+    if (!await this.#options.recognises(stamped).catch(() => true)) this.#isBelieved = false
+  }
+
+  /** The chain that is served is another one now: nothing that it has said of itself counts any more. */
+  forget (chainId: number | undefined): void {
+    // What was another chain may be the one that is served now; what bears another name is not.
+    if (this.#fence?.chainId === chainId) this.#fence = undefined
+    this.#isBelieved = false
+    this.standing.forget()
+  }
+
+  /** A connection was lost: it may have been started anew, with another chain, between two questions. Whether it is doubted from now on. */
+  lost (): boolean {
+    this.#wasLost = true
+    if (this.#options.hasPeers) this.#doubtWhoWasLost()
+    return !this.#isBelieved
+  }
+
+  async #believed (asked: Promise<Answer>, timeoutMs: number): Promise<Answer> {
+    const { now } = this.#options
+    const started = now()
+    let answer: Answer
+    try {
+      answer = await asked
+      if (!speaksOfNode(answer)) this.health.took(now() - started)
+    } catch (error) {
+      // What was waited for in vain is what it costs to ask it.
+      if (error instanceof NodeFailure && error.reason === 'timeout') this.health.took(now() - started)
+      throw error
+    } finally {
+      this.#isBelieved &&= this.node.up
+      this.#wasAway ||= !this.node.up
+    }
+    try {
+      if (answer.stamped !== undefined) {
+        if (this.#isToBeCompared(answer.stamped)) await this.#compare(answer.stamped, timeoutMs - (now() - started))
+        this.#learn(answer.stamped)
+      }
+      if (this.#fence !== undefined) throw new Fenced(`${this.node.name}: ${this.#fence.reason}`)
+      return answer
+    } catch (error) {
+      answer.rest?.destroy()
+      throw error
+    }
+  }
+
+  #isToBeCompared (stamped: StampedPosition): boolean {
+    this.#doubtWhoWasLost()
+    return !this.#isBelieved || this.#options.isStrange(stamped)
+  }
+
+  // Whoever asked waits no longer for the comparison than for the answer itself.
+  async #compare (stamped: StampedPosition, leftMs: number): Promise<void> {
+    this.#welcoming ??= this.#welcome(stamped).finally(() => { this.#welcoming = undefined })
+    const done = await within(Math.max(0, leftMs), this.#welcoming.then(() => 'compared'))
+    if (done === undefined) throw new NodeFailure(this.node.name, 'timeout', undefined)
+  }
+
+  #learn (stamped: StampedPosition): void {
+    if (this.#fence !== undefined) return
+    this.#isMute = false
+    this.standing.learn(stamped)
+  }
+
+  #doubtWhoWasLost (): void {
+    const now = this.#options.now()
+    if (!this.#wasLost || now - this.#doubtedAt < comparedEveryMs) return
+    this.#doubtedAt = now
+    this.#isBelieved = false
+  }
+
+  async #welcome (stamped: StampedPosition): Promise<void> {
+    this.#wasLost = false
+    const reason = await this.#options.welcome(stamped, this.#wasAway)
+    this.#wasAway = false
+    this.#fence = reason === undefined ? undefined : { reason, chainId: stamped.position.chainId }
+    this.#isBelieved = reason === undefined
+  }
+}

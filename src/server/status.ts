@@ -1,0 +1,74 @@
+import { type Tracker } from '../ledger/tracker.js'
+import { type Member } from '../nodes/member.js'
+import { type Drain } from './drain.js'
+
+/** What an operator asks about first is read from these. */
+export interface StatusParts {
+  readonly tracker: Tracker
+  readonly members: readonly Member[]
+  readonly drain: Drain
+  /** What is wrong with the tier that replicas share. */
+  readonly degradedShare: () => readonly string[]
+}
+
+/** Whether reads can be answered, and what is not as it should be. */
+export interface Readiness {
+  readonly ready: boolean
+  readonly degraded: readonly string[]
+}
+
+/** History is served with every node gone, so a node that is down is a degradation and no reason to send clients away. */
+export function readinessOf ({ tracker, members, drain, degradedShare }: StatusParts): Readiness {
+  return {
+    ready: !drain.isDraining && tracker.position !== undefined,
+    degraded: [
+      ...(drain.isDraining ? ['stopping'] : []),
+      ...(tracker.position === undefined ? ['no node has been reached yet'] : []),
+      ...members.flatMap(complaintOf),
+      ...degradedShare()
+    ]
+  }
+}
+
+/** The same with where the chain stands and how each node is: u64s as text, since JSON readers lose their digits. */
+export function statusOf (parts: StatusParts): object {
+  const { tracker, members } = parts
+  const { position } = tracker
+  return {
+    ...readinessOf(parts),
+    chain: tracker.chain,
+    position: position && {
+      version: String(position.head.version),
+      oldestVersion: String(position.oldest.version),
+      blockHeight: String(position.head.blockHeight),
+      oldestBlockHeight: String(position.oldest.blockHeight),
+      timestampUsec: String(position.head.timestampUsec),
+      ageMs: Math.round(tracker.ageMs)
+    },
+    upstreams: members.map(member => upstreamOf(member, position?.head.version))
+  }
+}
+
+function upstreamOf ({ node: { name, release }, state, window, health }: Member, shown: bigint | undefined): object {
+  return {
+    name,
+    state: state.name,
+    reason: state.reason,
+    release,
+    version: window && String(window.head),
+    oldestVersion: window && String(window.oldest),
+    lagVersions: window && shown !== undefined ? String(shown > window.head ? shown - window.head : 0n) : undefined,
+    latencyMs: health.tookMs === undefined ? undefined : Math.round(health.tookMs * 100) / 100,
+    underWay: health.underWay
+  }
+}
+
+function complaintOf ({ node: { name }, state: { name: state, reason } }: Member): string[] {
+  switch (state) {
+    case 'up': return []
+    case 'unknown': return [`${name} has not been heard of yet`]
+    case 'resting': return [`${name} has asked for rest`]
+    case 'down': return [`${name} does not answer: ${reason}`]
+    case 'fenced': return [`${name} is not asked: ${reason}`]
+  }
+}
