@@ -7,7 +7,7 @@ import { mediaTypes } from '../reads/accept.js'
 import { type Answer, errorCodeOf } from '../reads/answer.js'
 import { judge, type Judged, type NotKeptReason, untruth } from '../reads/lifetime.js'
 import { type Read, targetOf } from '../reads/read.js'
-import { Refusal, unavailable } from '../reads/refusal.js'
+import { type Refusal, unavailable } from '../reads/refusal.js'
 import { type Parts } from './parts.js'
 import { lackOf, saysPruned } from './streams.js'
 
@@ -82,19 +82,20 @@ async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<J
     if (lack === 'gone' || !wanted.isLate(seen)) return lack
     return lack === 'thin' ? 'thin_behind' : 'behind'
   }
+  let answer: Answer
   try {
-    const answer = await parts.nodes.ask(questionOf(read), { version: read.speaksOf, atLeast: wanted.atLeast, events: eventsIn(read) }, look)
-    // Another chain has been found out while it was under way, and nobody can say of which of them it is (law 7).
-    if (parts.tracker.chain?.generation !== before) {
-      letGo({ answer })
-      return await askAndLearn(parts, read, wanted)
-    }
-    if (answer.status === 410) parts.pruning.learn(answer)
-    return seen?.answer === answer ? seen : { answer, verdict: judge(read, answer, parts.settings) }
+    answer = await parts.nodes.ask(questionOf(read), { version: read.speaksOf, atLeast: wanted.atLeast, events: eventsIn(read) }, look)
   } catch (error) {
     if (isDenied) return undefined
     throw untrue === undefined ? refusalFor(parts, read, error) : untrueRefusal(parts, read, untrue)
   }
+  // Another chain has been found out while it was under way, and nobody can say of which of them it is (law 7).
+  if (parts.tracker.chain?.generation !== before) {
+    letGo({ answer })
+    return await askAndLearn(parts, read, wanted)
+  }
+  if (answer.status === 410) parts.pruning.learn(answer)
+  return seen?.answer === answer ? seen : { answer, verdict: judge(read, answer, parts.settings) }
 }
 
 // It cannot be the answer to this read, so it is not handed on either: 503 rather than the wrong one.
@@ -115,7 +116,6 @@ function eventsIn ({ endpoint, query }: Read): 'from' | 'last' | undefined {
 }
 
 function refusalFor (parts: Parts, read: Read, error: unknown): Refusal {
-  if (error instanceof Refusal) return error
   if (error instanceof Fenced) parts.tally.notKept(read.endpoint.name, 'wrong_chain')
   if (error instanceof NodeFailure && error.reason === 'cut_short') parts.tally.notKept(read.endpoint.name, 'incomplete')
   return unavailable('no node could answer')
