@@ -109,8 +109,6 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
 function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySettings {
   return {
     isObserving: mode === 'observe',
-    // Each node has its own word on this.
-    ignoreCacheControl: false,
     promoteLatest: latest.promote,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,

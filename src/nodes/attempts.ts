@@ -49,7 +49,7 @@ export class Attempts {
 
   /** Asks a node of itself. */
   async probe (member: Member, question: Question): Promise<Answer> {
-    const { answer } = await this.#tell(member, member.ask(question, probeTimeOf(member)), undefined)
+    const { answer } = await this.#tell(member, member.probe(question, probeTimeOf(member)), undefined)
     if (member.health.isOpen) this.#askAgain(member).catch(() => {})
     return answer
   }

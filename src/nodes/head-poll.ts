@@ -2,7 +2,7 @@ import { type StampedPosition } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { mediaTypes } from '../reads/accept.js'
 import { type Answer } from '../reads/answer.js'
-import { Fenced } from './member.js'
+import { Fenced } from './welcome.js'
 import { type Question } from './question.js'
 
 /** How often the head is asked for, and who is told when it is not answered. */

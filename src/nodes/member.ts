@@ -7,31 +7,20 @@ import { type LedgerNode } from './node.js'
 import { type Question } from './question.js'
 import { type Choice } from './route.js'
 import { Standing } from './standing.js'
+import { Fenced, type FenceReason, type Welcoming } from './welcome.js'
 
 // One that ends every connection by itself is not compared at every answer.
 const comparedEveryMs = 250
-
-/** Why a node is not asked for data: what it says cannot be of the chain that is served (law 7). */
-export type FenceReason = string
 
 /** How a node is: nothing is known yet, it answers, it has asked for rest, it does not answer as a node does, or it is not asked for data. */
 export type NodeState = 'unknown' | 'up' | 'resting' | 'down' | 'fenced'
 
 /** What a member is made of. */
-export interface MemberOptions {
+export interface MemberOptions extends Welcoming {
   readonly now: () => number
-  /** Told of where a node stands that was away, or has lost a connection, before anything that it says is believed; a reason where it is to be fenced. */
-  readonly welcome: (stamped: StampedPosition, wasAway: boolean) => Promise<FenceReason | undefined>
-  /** Whether a node that was believed is surely of the chain still; fails where that cannot be told now. */
-  readonly recognises: (stamped: StampedPosition) => Promise<boolean>
   /** Whether others can be asked while it is compared. */
   readonly hasPeers: boolean
-  /** Whether a position cannot be of the chain that is served, so that it is looked at again whatever was thought of it. */
-  readonly isStrange: (stamped: StampedPosition) => boolean
 }
-
-/** A node's word was not taken, since it is fenced. */
-export class Fenced extends Error {}
 
 /** One node of the fleet: how it answers, where it stands, and whether it is believed. */
 export class Member implements Choice {
@@ -93,13 +82,18 @@ export class Member implements Choice {
   }
 
   /** Asks it; what it says is believed only after it was compared, and counts as nothing from behind a fence. */
-  ask (question: Question, timeoutMs = this.node.timeoutMs): Promise<Answer> {
-    return this.#believed(this.node.ask(question, timeoutMs), timeoutMs)
+  async ask (question: Question, timeoutMs = this.node.timeoutMs): Promise<Answer> {
+    return this.#proven(await this.#believed(this.node.ask(question, timeoutMs), timeoutMs))
   }
 
   /** The same with the body handed over as it comes. */
-  pass (question: Question, signal: AbortSignal, timeoutMs = this.node.timeoutMs): Promise<Answer> {
-    return this.#believed(this.node.pass(question, signal, timeoutMs), timeoutMs)
+  async pass (question: Question, signal: AbortSignal, timeoutMs = this.node.timeoutMs): Promise<Answer> {
+    return this.#proven(await this.#believed(this.node.pass(question, signal, timeoutMs), timeoutMs))
+  }
+
+  /** Asks it of itself, which it may answer without a word on where it stands. */
+  async probe (question: Question, timeoutMs: number): Promise<Answer> {
+    return await this.#believed(this.node.ask(question, timeoutMs), timeoutMs)
   }
 
   /** It was asked where it stands, and has answered something else. */
@@ -155,6 +149,13 @@ export class Member implements Choice {
       answer.rest?.destroy()
       throw error
     }
+  }
+
+  // What bears no position, of a node that is still to be compared, may be of any chain.
+  #proven (answer: Answer): Answer {
+    if (this.#isBelieved || answer.stamped !== undefined || !this.#options.hasPeers || speaksOfNode(answer)) return answer
+    answer.rest?.destroy()
+    throw new NodeFailure(this.node.name, 'garbage', undefined)
   }
 
   #isToBeCompared (stamped: StampedPosition): boolean {

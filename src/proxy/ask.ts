@@ -1,6 +1,6 @@
 import { type Chain } from '../ledger/tracker.js'
 import { type Look } from '../nodes/attempts.js'
-import { Fenced } from '../nodes/member.js'
+import { Fenced } from '../nodes/welcome.js'
 import { NodeFailure } from '../nodes/node-failure.js'
 import { type Question } from '../nodes/question.js'
 import { mediaTypes } from '../reads/accept.js'

@@ -35,7 +35,7 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
   const key = momentKeyOf(keys)
   const forMs = heldMs(parts.settings, read)
   // What is held already is not made younger by one who only observes.
-  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer, parts.settings) !== undefined || parts.memory.get(key) !== undefined) return
+  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer) !== undefined || parts.memory.get(key) !== undefined) return
   const isState = read.endpoint.keyedBy === 'version'
   const readAt = isState ? answer.stamped?.position : undefined
   // A state that says not when it was read is of no known age; and only a state's not-found is an answer.

@@ -47,7 +47,6 @@ export interface ProxyTally {
 export interface ProxySettings {
   /** Everything is forwarded, and what would have been a hit is counted. */
   readonly isObserving: boolean
-  readonly ignoreCacheControl: boolean
   readonly promoteLatest: boolean
   /** How old an answer of the moment may be. */
   readonly stateMs: number

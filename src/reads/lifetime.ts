@@ -15,7 +15,6 @@ export type NotKeptReason = typeof notKeptReasons[number]
 
 /** What an answer is judged against. */
 export interface Bounds {
-  readonly ignoreCacheControl: boolean
   /** How long a full page of events is believed: the path to its stream can come to mean another one (facts, section 6, catch 5). */
   readonly eventsTtlMs: number
 }
@@ -62,7 +61,7 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
 
 /** Judges an answer that is no untruth: whether it is proven history (law 3), and how long it stays true. */
 export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
-  const notKept = whyNeverKept(answer, bounds)
+  const notKept = whyNeverKept(answer)
   if (notKept !== undefined) return refused(notKept)
   // What bears no position is no word on any version.
   if (answer.stamped === undefined) return refused('no_position')
@@ -74,11 +73,11 @@ export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
 }
 
 /** Why an answer must not be held even for a moment; undefined where a configured staleness may hold it. */
-export function whyNeverKept (answer: Answer, { ignoreCacheControl }: Pick<Bounds, 'ignoreCacheControl'>): NotKeptReason | undefined {
+export function whyNeverKept (answer: Answer): NotKeptReason | undefined {
   if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
   if (!answer.isFramed) return 'incomplete'
   if (answer.rest !== undefined) return 'too_large'
-  return !ignoreCacheControl && answer.isVetoVoid !== true && isVetoed(answer) ? 'vetoed' : undefined
+  return answer.isVetoVoid !== true && isVetoed(answer) ? 'vetoed' : undefined
 }
 
 function judgeBlock (read: Read, version: bigint, block: BlockHead | undefined, head: bigint): Verdict {

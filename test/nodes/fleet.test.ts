@@ -119,6 +119,15 @@ t.test('a node whose chain is another one is not asked for data, and what it sai
   t.equal(nodes.members[0]?.fence, 'serves chain 9')
 })
 
+t.test('what bears no position is not taken of a node that is still to be compared: it may be of another chain', async t => {
+  const unstamped: Script = response => { response.writeHead(404, { 'content-type': 'application/json' }).end('{"error_code":"table_item_not_found"}') }
+  const nodes = await fleetOf(t, [unstamped, answers('["ours"]')])
+  t.equal(await asks(nodes), '200 ["ours"]')
+  t.same(nodes.asked(), [1, 1])
+  t.match(await asks(await fleetOf(t, [unstamped, breaks])), /cut_short|garbage/)
+  t.match(await asks(await fleetOf(t, [unstamped])), /^404/, 'where it is the only one there is nothing to take it for')
+})
+
 t.test('what is handed on as it comes is asked of another node only before its first byte, and what may not be asked twice of one alone', async t => {
   const nodes = await fleetOf(t, [breaks, answers('["second"]')])
   const passed = await nodes.fleet.pass(question, anything, fine, new AbortController().signal)

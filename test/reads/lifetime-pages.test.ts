@@ -8,7 +8,7 @@ import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { check, seeded } from '../support/properties.js'
 import { stamps } from '../support/stub-node.js'
 
-const bounds = { ignoreCacheControl: false, eventsTtlMs: 7000 }
+const bounds = { eventsTtlMs: 7000 }
 const path = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 const maxU64 = 2n ** 64n - 1n
 
@@ -80,7 +80,7 @@ t.test('what keeps any answer from being kept keeps a full page from it too', as
     ...[500, 503, 410, 404, 429, 206].map((status): [string, Answer] => ['status', answer(full, {}, { status })])
   ]
   for (const [reason, given] of cases) t.equal(judge(five, given, bounds).notKept, reason, `${reason} ${given.status}`)
-  t.ok(judge(five, answer(full, { 'cache-control': 'no-store' }), { ...bounds, ignoreCacheControl: true }).lifetime)
+  t.ok(judge(five, { ...answer(full, { 'cache-control': 'no-store' }), isVetoVoid: true }, bounds).lifetime)
 })
 
 t.test('numbers are exact over all of u64: of starts, of sequence numbers and of versions', async t => {

@@ -5,7 +5,7 @@ import { type Bounds, judge, untruth } from '../../src/reads/lifetime.js'
 import { type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 
-const bounds: Bounds = { ignoreCacheControl: false, eventsTtlMs: 1000 }
+const bounds: Bounds = { eventsTtlMs: 1000 }
 
 const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefined => untruth(read, answer) ?? judge(read, answer, given).notKept
 
@@ -76,7 +76,7 @@ t.test('everything else is not kept, each for its reason', async t => {
 })
 
 t.test('a node configured with ignoreCacheControl has no veto', async t => {
-  t.equal(whyNotKept(modules, answer({ headers: { 'cache-control': 'no-store', vary: '*' } }), { ...bounds, ignoreCacheControl: true }), undefined)
+  t.equal(whyNotKept(modules, { ...answer({ headers: { 'cache-control': 'no-store', vary: '*' } }), isVetoVoid: true }, bounds), undefined)
 })
 
 t.test('a 200 that cannot be true is told from an answer that is merely not kept', async t => {
