@@ -7,8 +7,7 @@ import { bringRedis } from './redis.js'
 import { close, runTap } from './tap.js'
 
 const chosen = process.argv.slice(2)
-// One more than there are cores: tests that wait for a time-out take none.
-const jobs = `--jobs=${availableParallelism() + 1}`
+const jobs = `--jobs=${availableParallelism()}`
 
 requireNode()
 close(await test())

@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { startCluster } from './support/redis-cluster.js'
-import { replicate, startRedis } from './support/redis-server.js'
-import { startSentinel } from './support/redis-sentinel.js'
-import { slowRedis } from './support/slow-redis.js'
-import { until } from './support/until.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { replicate, startRedis } from '../support/redis-server.js'
+import { startSentinel } from '../support/redis-sentinel.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
 
 // Most of this is waiting for clusters and sentinels to agree.
 t.jobs = 4
