@@ -7,6 +7,8 @@ import { answerOf, firstOfPage } from './oracle.js'
 import { type Shown } from './shown.js'
 import { versionOf, type Wish } from './wish.js'
 
+// What bears no position is shown with the last one known, and a sick node may have told of none for so long.
+const unstampedBlocks = 20
 // A reader waits so long for a fresh rendering, and then has the kept one (law 8).
 const freshRenderingMs = 450
 
@@ -32,7 +34,7 @@ function judgeState (given: Case, world: World, era: Era, shown: Shown | undefin
   if (isSame(got, right)) return undefined
   // A sick node may leave its position off a not-found, which quotes the version that it was read at all the same.
   const isUnstamped = versionOf(wish) === undefined && got.status === 404 && world.fleet.wasAny(given.span, ({ condition }) => condition === 'sick')
-  if (isUnstamped && height !== undefined && [1, 2, 3].some(more => isSame(got, answerOf(era, spelt, Math.min(height + more, era.archive.height))))) return undefined
+  if (isUnstamped && height !== undefined && Array.from({ length: unstampedBlocks }, (_, at) => height + 1 + at).some(at => at <= era.archive.height && isSame(got, answerOf(era, spelt, at)))) return undefined
   // The text of a version that is not there is the same everywhere; any other 404 quotes what was asked.
   return got.status === 404 && codeOf(got) === 'version_not_found' ? judgeError(given, world, era) : `not what the chain says in era ${era.index}`
 }
