@@ -113,7 +113,7 @@ t.test('a reset is a fence that the whole fleet walks through: the new chain beg
   const before = (await get(block(2000))).body
   t.equal(before, (await ask(old[0]?.url ?? '', block(2000))).body)
   await old[0]?.close()
-  const first = await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
+  await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
   await until(async () => await up() === '0,1', 'the first is fenced')
   t.equal((await get(block(2000))).body, before)
   t.match(await get(modules(2100)), { status: 200 }, 'the old chain goes on')
@@ -125,7 +125,6 @@ t.test('a reset is a fence that the whole fleet walks through: the new chain beg
   const after = (await get(block(2000))).body
   t.not(after, before)
   t.equal(after, (await ask(second.url, block(2000))).body)
-  t.ok(first)
 })
 
 t.test('a longer chain that takes a node\'s place under steady traffic is noticed before anything of it is believed', async t => {

@@ -249,3 +249,18 @@ t.test('what is passed through with a version that was shown is not denied eithe
   ahead.faults.add({ kind: 'reset' })
   t.match(await get('/v1/accounts/0x1/resources?ledger_version=15000'), { status: 503, body: shape })
 })
+
+t.test('a posted read that is passed through is retried like any other, and what may write is put to one node alone', async t => {
+  const asked: string[] = []
+  const failing = await stubNode(t, (request, response) => { asked.push(`failing ${request.url}`); response.writeHead(502).end('{}') })
+  const able = await stubNode(t, (request, response) => { asked.push(`able ${request.url}`); response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('[]') })
+  const { varve, up } = await inFrontOf(t, [failing, able] as never, { passThrough: 'all' })
+  await until(async () => await up() === '1,1', 'both were heard')
+  const post = async (target: string): Promise<Array<number | string>> => {
+    asked.length = 0
+    const { status } = await varve.get(target, { method: 'POST', body: '{}' })
+    return [status, ...asked.filter(one => one.endsWith(target)).sort()]
+  }
+  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/view'))[0], 200)
+  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/transactions')).length, 2, 'a status and one node')
+})

@@ -114,6 +114,7 @@ function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySet
     infoMs: latest.infoMs,
     gasMs: latest.gasMs,
     eventsTtlMs: pages.eventsTtlSeconds * 1000,
+    eventsDefault: pages.eventsDefault,
     servePruned: pruned.serveCached,
     answerLocally: pruned.answerLocally,
     emit: headers.emit

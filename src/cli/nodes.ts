@@ -65,6 +65,7 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
   const welcomes = new Welcomes(fleet, generations, now)
   releases.watch(name => members.some(({ isUp, node }) => isUp && node.name === name))
   const polls = members.map(pollOf)
+  const firstWords: Array<Promise<void>> = []
   const pollAll = async (): Promise<void> => { await Promise.all(polls.map(async poll => { await poll.poll() })) }
   return {
     fleet,
@@ -85,8 +86,8 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
       pollAll().catch(() => {})
     },
     start: async () => {
-      const started = polls.map(async poll => { await poll.start() })
-      for (const word of started) if (tracker.position === undefined) await word
+      firstWords.push(...polls.map(async poll => { await poll.start() }))
+      for (const word of firstWords) if (tracker.position === undefined) await word
     },
     stop: () => { for (const poll of polls) poll.stop() },
     close: async () => { await Promise.all(members.map(async ({ node }) => { await node.close() })) }
@@ -101,8 +102,8 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
       recognises: async stamped => await welcomes.recognises(member, stamped, true),
       isStrange: ({ position }) => tracker.position !== undefined && (position.chainId !== tracker.chainId || contradicts(position, tracker.position)),
       welcome: async (stamped, wasAway) => {
-        // Where nodes disagree at the start, the first in the order of the configuration that answers decides.
-        if (members.every(({ isBelieved }) => !isBelieved)) await Promise.all(polls.slice(0, at).filter((_, earlier) => members[earlier]?.isUnheard === true).map(async poll => { await poll.poll() }))
+        // Where nodes disagree at the start, the first in the order of the configuration that answers in time decides.
+        if (members.every(({ isBelieved }) => !isBelieved)) await Promise.all(polls.slice(0, at).map(async (poll, earlier) => { if (members[earlier]?.isUnheard === true) await (firstWords[earlier] ?? poll.poll()) }))
         return await welcomes.welcome(member, stamped, wasAway)
       }
     })

@@ -28,6 +28,11 @@ export interface StampedPosition {
   readonly family: string
 }
 
+/** The order of two u64s, the lower first. */
+export function compare (a: bigint, b: bigint): -1 | 0 | 1 {
+  return a === b ? 0 : a < b ? -1 : 1
+}
+
 /** The names that the specification promises to clients. */
 export const specificationFamily = 'x-node-'
 

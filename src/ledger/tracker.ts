@@ -1,4 +1,4 @@
-import { type Oldest, type Position, type StampedPosition } from './position.js'
+import { compare, type Oldest, type Position, type StampedPosition } from './position.js'
 
 /** What an answer's position turned out to be beside the one already shown. */
 export type Learned = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -179,8 +179,4 @@ export function contradicts (a: Position, b: Position): boolean {
   const versions = compare(a.head.version, b.head.version)
   const times = compare(a.head.timestampUsec, b.head.timestampUsec)
   return versions * times < 0 || (versions === 0 && times !== 0)
-}
-
-function compare (a: bigint, b: bigint): -1 | 0 | 1 {
-  return a === b ? 0 : a < b ? -1 : 1
 }

@@ -17,8 +17,9 @@ export interface Attempt {
   readonly flaw: Flaw | undefined
 }
 
-// A node that hangs is asked each second whether it is mended, and so never more than eight times at once.
-const probeMs = 8000
+// A node that hangs is asked each second whether it is mended, and so never more than eight times at once. Its first word is waited for as long as any answer of
+// it: who is to decide at the start may be slow.
+const probeMs = 7000
 
 // What another node may well answer better; its own 4xx is final.
 const failing = new Set([500, 502, 503, 504])
@@ -27,9 +28,10 @@ const failing = new Set([500, 502, 503, 504])
 export class Attempts {
   readonly #wallClockMs: () => number
   readonly #onWord: () => void
-  // By member, so that neither is ever larger than the fleet.
+  // By member, so that none is ever larger than the fleet.
   readonly #lastAsked = new Map<Member, Question>()
   readonly #askingAgain = new Set<Member>()
+  readonly #probed = new Set<Member>()
 
   constructor (wallClockMs: () => number, onWord: () => void) {
     this.#wallClockMs = wallClockMs
@@ -49,7 +51,9 @@ export class Attempts {
 
   /** Asks a node of itself. */
   async probe (member: Member, question: Question): Promise<Answer> {
-    const { answer } = await this.#tell(member, member.probe(question, probeTimeOf(member)), undefined)
+    const timeoutMs = this.#probed.has(member) ? probeTimeOf(member) : member.node.timeoutMs
+    this.#probed.add(member)
+    const { answer } = await this.#tell(member, member.probe(question, timeoutMs), undefined)
     if (member.health.isOpen) this.#askAgain(member).catch(() => {})
     return answer
   }

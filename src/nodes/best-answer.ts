@@ -1,3 +1,4 @@
+import { compare } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { type Member } from './member.js'
 import { type Route } from './route.js'
@@ -55,8 +56,4 @@ function rankOf ({ status }: Answer): number {
 function byHead (a: Answer, b: Answer): number {
   const [headA = -1n, headB = -1n] = [a, b].map(({ stamped }) => stamped?.position.head.version)
   return compare(headB, headA)
-}
-
-function compare (a: bigint, b: bigint): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

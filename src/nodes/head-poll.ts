@@ -47,14 +47,14 @@ export class HeadPoll {
     this.#options = options
   }
 
-  /** Polls at once, then whenever it is due. */
+  /** Polls at once, and from then on whenever it is due; resolves with the first word, be it that there is none. */
   async start (): Promise<void> {
-    await this.poll()
     const everyMs = Math.min(this.#options.pollMs, mostMs)
     this.#timer = setInterval(() => {
       if (this.#isDue()) this.poll().catch(() => {})
       this.#options.onTick?.()
     }, everyMs).unref()
+    await this.poll()
   }
 
   stop (): void {

@@ -1,3 +1,4 @@
+import { compare } from '../ledger/position.js'
 import { type Health } from './health.js'
 
 /** What a question needs of the node that it is put to. */
@@ -83,8 +84,4 @@ function byHead (a: Choice, b: Choice, { atLeast }: Route): number {
 function distanceTo ({ window }: Choice, version: bigint): bigint {
   if (window === undefined) return 0n
   return version > window.head ? version - window.head : window.oldest - version
-}
-
-function compare (a: bigint, b: bigint): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

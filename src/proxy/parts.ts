@@ -53,6 +53,8 @@ export interface ProxySettings {
   readonly infoMs: number
   readonly gasMs: number
   readonly eventsTtlMs: number
+  /** How many events a node gives that is asked for no number of them. */
+  readonly eventsDefault: number
   /** Whether kept history is served that the nodes have pruned. */
   readonly servePruned: boolean
   /** Whether what the nodes have pruned is said to be gone without asking them. */

@@ -1,7 +1,7 @@
 import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
 import { type Answer } from '../reads/answer.js'
-import { whatIn } from '../reads/unknown-route.js'
+import { isRead, whatIn } from '../reads/unknown-route.js'
 import { unavailable } from '../reads/refusal.js'
 import { deniesShown, isBehind } from './ask.js'
 import { type Parts } from './parts.js'
@@ -10,9 +10,8 @@ import { saysPruned } from './streams.js'
 /** What a client asks on a route that varve does not know. */
 export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent'>
 
-/** Asks once for a client what varve does not know, and learns the position; the signal takes the question back. */
+/** Asks for a client what varve does not know, what may write of one node alone, and learns the position; the signal takes the question back. */
 export async function passOn (parts: Parts, question: PassedQuestion, signal: AbortSignal): Promise<Answer> {
-  const isIdempotent = question.method === 'GET' || question.method === 'HEAD'
   const atLeast = parts.tracker.position?.head.version
   const { version, events } = whatIn(question.target)
   let isOther = false
@@ -23,7 +22,7 @@ export async function passOn (parts: Parts, question: PassedQuestion, signal: Ab
     // Whatever it is that is asked for, clients are not led back in time where another node has got there.
     return isBehind(answer, atLeast) ? 'behind' : undefined
   }
-  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', isIdempotent }, { version, atLeast, events }, look, signal)
+  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', isIdempotent: isRead(question.target, question.method) }, { version, atLeast, events }, look, signal)
     .catch(() => { throw unavailable(isOther ? 'the node serves another chain' : 'no node could answer') })
   if (answer.status === 410) parts.tally.pruned('other', 'upstream', undefined)
   return answer

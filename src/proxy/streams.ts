@@ -5,9 +5,6 @@ import { type Judged } from '../reads/lifetime.js'
 import { type Read } from '../reads/read.js'
 import { type Parts } from './parts.js'
 
-// How many events a node gives that is asked for no number of them (facts, section 4).
-const usualLimit = 25
-
 /** Remembers how far a stream of events is known to reach. */
 export function learnStream (parts: Parts, read: Read, chain: Chain, answer: Answer): void {
   const { last, highestVersion } = pageIn(read, answer) ?? {}
@@ -37,7 +34,7 @@ export function lackOf (parts: Parts, read: Read, chain: Chain, judged: Judged):
   const page = pageIn(read, answer)
   // What cannot be read may lack anything.
   if (page === undefined) return 'thin'
-  if (read.page === undefined) return isWholeEnd(read, page) ? undefined : 'thin'
+  if (read.page === undefined) return isWholeEnd(parts, read, page) ? undefined : 'thin'
   if (verdict.notKept === 'pruned_page' || hidesPruning(parts, read, chain, judged)) return 'gone'
   if (page.count > 0) return page.first === read.page.start ? undefined : 'thin'
   const oldest = answer.stamped?.position.oldest.version
@@ -45,9 +42,9 @@ export function lackOf (parts: Parts, read: Read, chain: Chain, judged: Judged):
 }
 
 /** The last events of a stream are all there where there are as many as were asked for, or the very first among them. */
-function isWholeEnd ({ query }: Read, { count, first }: EventPage): boolean {
+function isWholeEnd ({ settings }: Parts, { query }: Read, { count, first }: EventPage): boolean {
   const limit = query.find(([name]) => name === 'limit')?.[1]
-  return first === 0n || BigInt(count) >= (limit === undefined ? usualLimit : BigInt(limit))
+  return first === 0n || count >= Number(limit ?? settings.eventsDefault)
 }
 
 function pageIn (read: Read, answer: Answer): EventPage | undefined {

@@ -32,8 +32,15 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   if (segments.some(part => part === '.' || part === '..')) throw invalidInput('the path holds a dot segment')
   if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowed('GET, HEAD, POST')
   if (policy === 'none') throw notServed()
-  if (policy === 'reads' && !isRead(path, segments, method)) throw notServed()
+  // The latter makes a test node fail on purpose.
+  if (policy === 'reads' && (!isRead(path, method) || segments.includes('set_failpoint'))) throw notServed()
   return local
+}
+
+/** Whether a request to such a route only reads, so that asking twice asks for nothing more. */
+export function isRead (target: string, method: string): boolean {
+  const [path = ''] = target.split('?', 1)
+  return method !== 'POST' || postedReads.some(route => route.test(path))
 }
 
 /** What a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it says nothing but which node to ask. */
@@ -53,12 +60,6 @@ export function methodNotAllowed (allowed: string): Refusal {
 
 function notServed (): Refusal {
   return new Refusal(404, 'web_framework_error', 'not found')
-}
-
-function isRead (path: string, segments: readonly string[], method: string): boolean {
-  // It makes a test node fail on purpose.
-  if (segments.includes('set_failpoint')) return false
-  return method !== 'POST' || postedReads.some(route => route.test(path))
 }
 
 // As often as any node decodes (facts, section 4).

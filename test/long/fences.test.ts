@@ -95,3 +95,12 @@ t.test('a node that takes its time to be compared holds up no reads of another',
   }
   t.ok(slowestMs < 400, `${slowestMs} ms`)
 })
+
+t.test('where nodes disagree at the start, the first in the order of the configuration that answers in time decides, however long it takes', async t => {
+  const [first, second] = [await nodeOf(t, { ...whole, seed: 7, blocks: 3000 }), await nodeOf(t, whole)]
+  const slow = first.faults.add({ kind: 'slow', ms: 9000 })
+  const { get, told } = await inFrontOf(t, [first, second], { head: { pollMs: 500 } }, { timeoutMs: 12_000 })
+  slow.remove()
+  await until(async () => (await told('n2'))['state'] === 'fenced', 'the other is fenced', 14_000)
+  t.equal((await get(block(2000))).body, (await ask(first.url, block(2000))).body)
+})

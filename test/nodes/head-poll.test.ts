@@ -5,6 +5,7 @@ import { HeadPoll, type PollState } from '../../src/nodes/head-poll.js'
 import { LedgerNode } from '../../src/nodes/node.js'
 import { type Answer } from '../../src/reads/answer.js'
 import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
 async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms: 0 }, asked?: string[]): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
@@ -154,4 +155,13 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
   poll.stop()
   await poll.poll()
   t.equal(hanging.length, 9, 'once stopped nobody is asked')
+})
+
+t.test('a node whose very first answer does not come is asked again all the same', async t => {
+  let asked = 0
+  const { poll, states } = await polled(t, (request, response) => { if (asked++ > 0) answerIndex(request, response) })
+  poll.start().catch(() => {})
+  t.teardown(() => { poll.stop() })
+  await until(() => states.includes('answered'), 'the second answers')
+  t.ok(asked > 1)
 })
