@@ -1,14 +1,20 @@
 #!/usr/bin/env node
+import { isatty } from 'node:tty'
 import { main } from './cli/main.js'
 
 // `varve check | head` closes the pipe early, which is nobody's mistake.
 process.stdout.on('error', () => {})
 
+const isTerminal = process.stdout.isTTY === true
+
 process.exitCode = await main(process.argv.slice(2), {
   environment: process.env,
   out: text => process.stdout.write(text),
   err: text => process.stderr.write(text),
-  isTerminal: process.stdout.isTTY === true,
+  isTerminal,
+  // What hangs up is no terminal any more.
+  hasLostTerminal: () => isTerminal && !isatty(process.stdout.fd),
+  program: import.meta.filename,
   onSignal: (signal, listener) => { process.on(signal, listener) }
 })
 

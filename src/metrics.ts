@@ -1,8 +1,7 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { type Memory } from './cache/memory.js'
-import { type Tracker } from './ledger/tracker.js'
+import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { addGauges, type Observed } from './metrics/gauges.js'
 import { RequestSeries } from './metrics/request-series.js'
-import { type Member } from './nodes/member.js'
+import { type ToldMetrics } from './metrics/summed.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
@@ -14,15 +13,6 @@ export type EndpointLabel = EndpointName | 'other'
 const endpointLabels: readonly EndpointLabel[] = [...endpointNames, 'other']
 const seconds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
-
-/** What gauges read at the moment of a scrape. */
-export interface Observed {
-  readonly tracker: Tracker
-  readonly memory: Memory
-  readonly members: readonly Member[]
-  /** Whether Redis answers; undefined where none is configured. */
-  readonly redis: { readonly isUp: boolean } | undefined
-}
 
 /** Every metric that varve has, in one list; the names are the contract's. */
 export class Metrics {
@@ -67,20 +57,22 @@ export class Metrics {
   }
 
   /** Registers the gauges, which are read when they are scraped. */
-  observe ({ tracker, memory, members, redis }: Observed): void {
-    this.#gauge('varve_ledger_version', 'The ledger version shown to clients.', () => Number(tracker.position?.head.version ?? NaN))
-    this.#gauge('varve_ledger_oldest_version', 'The oldest version that a node still has.', () => Number(tracker.position?.oldest.version ?? NaN))
-    this.#gauge('varve_ledger_block_height', 'The block height shown to clients.', () => Number(tracker.position?.head.blockHeight ?? NaN))
-    this.#gauge('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', () => Number(tracker.position?.oldest.blockHeight ?? NaN))
-    this.#gauge('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', () => tracker.ageMs / 1000)
-    const each = (valueOf: (member: Member) => number): Array<[labels: Record<string, string>, value: number]> => members.map(member => [{ upstream: member.node.name }, valueOf(member)])
-    this.#gauges('varve_upstream_up', 'Whether the node answers and is asked.', ['upstream'], () => each(({ isUp }) => Number(isUp)))
-    this.#gauges('varve_upstream_lag_versions', 'How far the node is behind the position shown.', ['upstream'],
-      () => each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
-    this.#gauges('varve_upstream_oldest_version', 'The oldest version that the node has.', ['upstream'], () => each(({ window }) => Number(window?.oldest ?? NaN)))
-    this.#gauge('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', () => Number(redis?.isUp ?? false))
-    this.#gauge('varve_cache_entries', 'Entries kept.', () => memory.entries, { tier: 'memory' })
-    this.#gauge('varve_cache_bytes', 'What the entries cost, keys and overhead included.', () => memory.bytes, { tier: 'memory' })
+  observe (observed: Observed): void {
+    addGauges(this.registry, observed)
+  }
+
+  get contentType (): string {
+    return this.registry.contentType
+  }
+
+  /** All of them as another process sums them up. */
+  async told (): Promise<ToldMetrics> {
+    return await this.registry.getMetricsAsJSON() as unknown as ToldMetrics
+  }
+
+  /** All of them as Prometheus reads them. */
+  async text (): Promise<string> {
+    return await this.registry.metrics()
   }
 
   answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number): void {
@@ -131,13 +123,5 @@ export class Metrics {
 
   evicted (): void {
     this.#evictions.inc({ tier: 'memory' })
-  }
-
-  #gauge (name: string, help: string, read: () => number, labels: Record<string, string> = {}): void {
-    this.#gauges(name, help, Object.keys(labels), () => [[labels, read()]])
-  }
-
-  #gauges (name: string, help: string, labelNames: string[], read: () => Iterable<[labels: Record<string, string>, value: number]>): void {
-    const gauge: Gauge = new Gauge({ ...this.#at, name, help, labelNames, collect: () => { for (const [labels, value] of read()) gauge.set(labels, value) } })
   }
 }

@@ -18,7 +18,8 @@ const mayImport: Record<string, readonly string[]> = {
   metrics: ['proxy', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   server: ['proxy', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
-  cli: ['within', 'server', 'proxy', 'replicas', 'cache', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox']
+  workers: ['within', 'config', 'nodes', 'reads', 'ledger'],
+  cli: ['within', 'server', 'proxy', 'replicas', 'cache', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.

@@ -18,12 +18,21 @@ import { Generations } from '../replicas/generations.js'
 import { within } from '../within.js'
 import { keepHeapLean } from './lean-heap.js'
 import { type Nodes, nodesOf } from './nodes.js'
+import { type NodesOptions } from './seat.js'
 import { type Sharing, type sharingOf } from './sharing.js'
+
+/** Who else takes part, where varve is several processes. */
+export interface Hooks {
+  readonly asksForAll?: NodesOptions['asksForAll']
+  /** An answer has moved the position on. */
+  readonly onAhead?: () => void
+  /** The chain has turned out to be another one. */
+  readonly onOtherChain?: () => void
+}
 
 /** Everything below the listeners. */
 export interface Built {
   readonly parts: Parts
-  readonly known: KnownReads
   readonly metrics: Metrics
   readonly nodes: Nodes
   readonly generations: Generations
@@ -37,7 +46,7 @@ const spellingShare = 1 / 8
 const minSpellingBytes = 4 * mega
 
 /** Builds every part that a read passes through, and what keeps them true; `share` where a Redis is configured. */
-export function build (config: Config, sandboxUrl: string | undefined, log: Logger, share: typeof sharingOf | undefined): Built {
+export function build (config: Config, sandboxUrl: string | undefined, log: Logger, share: typeof sharingOf | undefined, hooks: Hooks): Built {
   const metrics = new Metrics()
   const now = (): number => performance.now()
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now, keepHeapLean)
@@ -50,10 +59,14 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
       log.warn('the chain was reset: a new generation of keys begins')
       nodes.forget()
       generations.wasReset(stamped)
+      hooks.onOtherChain?.()
     },
-    onAhead: () => { sharing?.tellHead() }
+    onAhead: () => {
+      sharing?.tellHead()
+      hooks.onAhead?.()
+    }
   }, share !== undefined)
-  const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations })
+  const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations, asksForAll: hooks.asksForAll })
   const sharing = share?.(redis, { upstreams: nodes.upstreams, tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
     tracker,
@@ -73,6 +86,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
         nodes.forget()
         metrics.reset()
         log.warn('another replica has noticed that the chain was reset')
+        hooks.onOtherChain?.()
       },
       onRival: generation => { log.error({ generation }, 'other replicas share this Redis and read another chain of the same name: give each chain a keyPrefix of its own') }
     }
@@ -101,12 +115,17 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, memory, members: nodes.fleet.members, redis: sharing?.link })
-  const known: KnownReads = new Spellings(Math.max(minSpellingBytes, config.cache.memory.maxMb * mega * spellingShare))
-  return { parts, known, metrics, nodes, generations, sharing }
+  metrics.observe({ tracker, memory, fleet: nodes.fleet, redis: sharing?.link })
+  return { parts, metrics, nodes, generations, sharing }
 }
 
-function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySettings {
+/** Room for the reads that are known by their spelling. */
+export function knownReadsOf ({ cache }: Config): KnownReads {
+  return new Spellings(Math.max(minSpellingBytes, cache.memory.maxMb * mega * spellingShare))
+}
+
+/** What an operator chose of how reads are answered. */
+export function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySettings {
   return {
     isObserving: mode === 'observe',
     promoteLatest: latest.promote,

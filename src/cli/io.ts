@@ -6,7 +6,11 @@ export interface Io {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
   readonly isTerminal: boolean
-  readonly onSignal: (signal: 'SIGINT' | 'SIGTERM', listener: () => void) => void
+  readonly onSignal: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', listener: () => void) => void
+  /** Whether it was begun at a terminal that is gone now. */
+  readonly hasLostTerminal: () => boolean
+  /** The file of this very program, for processes of its own. */
+  readonly program: string
 }
 
 /** The exit codes of every command. */

@@ -43,6 +43,8 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       return values['help'] === true ? showHelp('check', io) : (await import('./check.js')).check(file, io)
     }
     case 'explain': return await runExplain(args, io)
+    // For varve itself, which begins it.
+    case 'worker': return await (await import('./worker.js')).runWorker(io)
     case 'help': return showHelp('varve', io)
     default: throw new UsageError(`unknown command ${command}`)
   }

@@ -1,27 +1,12 @@
-import { type Logger } from 'pino'
+import { isDeepStrictEqual } from 'node:util'
 import { type Config } from '../config/schema.js'
-import { contradicts, type Tracker } from '../ledger/tracker.js'
 import { Fleet } from '../nodes/fleet.js'
-import { HeadPoll, readHead } from '../nodes/head-poll.js'
-import { type LiveReleases } from '../nodes/live-releases.js'
-import { Member } from '../nodes/member.js'
-import { LedgerNode, type NodeTally } from '../nodes/node.js'
+import { readHead } from '../nodes/head-poll.js'
 import { type Upstream } from '../replicas/control.js'
 import { type GenerationOptions } from '../replicas/generation-options.js'
-import { type Generations } from '../replicas/generations.js'
-import { stateLog } from './state-log.js'
+import { within } from '../within.js'
+import { type NamedUpstream, type NodesOptions, type Seat, seatOf } from './seat.js'
 import { blockReader, Welcomes } from './welcomes.js'
-
-/** What nodes are built from. */
-export interface NodesOptions {
-  readonly now: () => number
-  readonly tracker: Tracker
-  readonly releases: LiveReleases
-  readonly tally: NodeTally
-  readonly log: Logger
-  /** Who decides whether a node is believed; asked only once nodes are. */
-  readonly generations: () => Generations
-}
 
 /** The nodes of the configuration, and what keeps an eye on each. */
 export interface Nodes {
@@ -29,31 +14,40 @@ export interface Nodes {
   /** What the fleet can say of its chain: a node of it that is believed. */
   readonly witness: Pick<GenerationOptions, 'readBlock' | 'readHead'>
   /** Each as it is remembered. */
-  readonly upstreams: readonly Upstream[]
+  upstreams (): readonly Upstream[]
   /** Asks each where it stands; resolves when it is clear which chain it is, or no more word is to come. */
   settle (): Promise<void>
+  /** Asks one where it stands, by its name. */
+  ask (name: string): Promise<void>
   /** The chain is another one now: what each has said is forgotten, and each is asked anew. */
   forget (): void
+  /** Another process has found that the chain is another one: each is compared before it is believed any further. */
+  doubt (): void
   /** Asks each where it stands, and from then on whenever that is due. */
   start (): Promise<void>
+  /** Goes over to the nodes of another configuration; resolves when each new one was heard, or does not answer. Those that stay are not touched. */
+  exchange (config: Config): Promise<void>
   stop (): void
   close (): Promise<void>
 }
 
-const mega = 1024 * 1024
 // However many reads there are, nodes behind a fence are not looked at for them more often than this.
 const revisitEveryMs = 250
-// A node that changes its chain behind an open connection is found out by then.
-const comparedEveryMs = 10_000
+// How long those that leave wait for the first word of those that come.
+const firstWordMs = 3000
 
 /** Builds the nodes. */
 export function nodesOf (config: Config, sandboxUrl: string | undefined, options: NodesOptions): Nodes {
-  const { now, tracker, releases, log, generations } = options
-  const { pollMs } = config.head
-  const upstreams = upstreamsOf(config, sandboxUrl)
-  const members = upstreams.map((upstream, at) => memberOf(upstream, at))
+  const { now, tracker, releases, generations } = options
   let revisitedAt = -Infinity
-  const fleet: Fleet = new Fleet(members, releases, {
+  let seats: readonly Seat[] = []
+  const leaving = new Set<Seat>()
+  const seatsOf = (of: Config): Seat[] => namedIn(of, sandboxUrl).map(upstream =>
+    seats.find(seat => isDeepStrictEqual(seat.upstream, upstream)) ?? seatOf(upstream, of, options, { fleet: () => fleet, welcomes: () => welcomes, seats: () => seats }))
+  const pollAll = async (): Promise<void> => { await Promise.all(seats.map(async ({ poll }) => { await poll.poll() })) }
+  const clear = async (words: ReadonlyArray<Promise<void>>): Promise<void> => { for (const word of words) if (tracker.position === undefined) await word }
+  seats = seatsOf(config)
+  const fleet: Fleet = new Fleet(membersIn(seats), releases, {
     wallClockMs: () => performance.timeOrigin + now(),
     onOldest: oldest => { tracker.bound(oldest) },
     onNobody: async () => {
@@ -63,10 +57,7 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
     }
   })
   const welcomes = new Welcomes(fleet, generations, now)
-  releases.watch(name => members.some(({ isUp, node }) => isUp && node.name === name))
-  const polls = members.map(pollOf)
-  const firstWords: Array<Promise<void>> = []
-  const pollAll = async (): Promise<void> => { await Promise.all(polls.map(async poll => { await poll.poll() })) }
+  releases.watch(name => fleet.members.some(({ isUp, node }) => isUp && node.name === name))
   return {
     fleet,
     witness: {
@@ -76,71 +67,48 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
         return witness && await readHead(async question => await witness.node.ask(question))
       }
     },
-    upstreams: members.map((member, at) => ({ url: upstreams[at]?.url ?? '', isOfChain: () => member.isOfChain })),
-    settle: async () => {
-      const polled = polls.map(async poll => { await poll.poll() })
-      for (const word of polled) if (tracker.position === undefined) await word
-    },
+    upstreams: () => seats.map(({ upstream: { url }, member }) => ({ url, isOfChain: () => member.isOfChain })),
+    settle: async () => { await clear(seats.map(async ({ poll }) => { await poll.poll() })) },
+    ask: async name => { await seats.find(({ upstream }) => upstream.name === name)?.poll.poll() },
     forget: () => {
       fleet.forget(tracker.chainId)
       pollAll().catch(() => {})
     },
-    start: async () => {
-      firstWords.push(...polls.map(async poll => { await poll.start() }))
-      for (const word of firstWords) if (tracker.position === undefined) await word
+    doubt: () => {
+      for (const { member } of seats) member.doubt()
+      pollAll().catch(() => {})
     },
-    stop: () => { for (const poll of polls) poll.stop() },
-    close: async () => { await Promise.all(members.map(async ({ node }) => { await node.close() })) }
+    start: async () => { await clear(seats.map(async seat => { await seat.start() })) },
+    exchange: async next => {
+      const before = seats
+      const after = seatsOf(next)
+      // Who comes is held against those that are there already, and nobody leaves before it is known what becomes of that.
+      seats = [...after, ...before.filter(seat => !after.includes(seat))]
+      fleet.exchange(membersIn(seats))
+      await within(firstWordMs, Promise.all(after.map(async seat => { if (!before.includes(seat)) await seat.start() })))
+      seats = after
+      fleet.exchange(membersIn(seats))
+      for (const seat of before) if (!after.includes(seat)) retire(seat).catch(() => {})
+    },
+    stop: () => { for (const { poll } of seats) poll.stop() },
+    close: async () => { await Promise.all([...seats, ...leaving].map(async ({ member }) => { await member.node.close() })) }
   }
 
-  function memberOf ({ name, requestsPerSecond, ...upstream }: UpstreamConfig, at: number): Member {
-    const onLost = (): void => { if (member.lost() && upstreams.length > 1) polls[at]?.poll().catch(() => {}) }
-    const node = new LedgerNode({ ...upstream, name: name ?? `node-${at + 1}`, onLost, maxGatheredBytes: config.cache.maxEntryMb * mega, now }, options.tally)
-    const member: Member = new Member(node, {
-      now,
-      hasPeers: upstreams.length > 1,
-      recognises: async stamped => await welcomes.recognises(member, stamped, true),
-      isStrange: ({ position }) => tracker.position !== undefined && (position.chainId !== tracker.chainId || contradicts(position, tracker.position)),
-      welcome: async (stamped, wasAway) => {
-        // Where nodes disagree at the start, the first in the order of the configuration that answers in time decides.
-        if (members.every(({ isBelieved }) => !isBelieved)) await Promise.all(polls.slice(0, at).map(async (poll, earlier) => { if (members[earlier]?.isUnheard === true) await (firstWords[earlier] ?? poll.poll()) }))
-        return await welcomes.welcome(member, stamped, wasAway)
-      }
-    })
-    return member
-  }
-
-  function pollOf (member: Member): HeadPoll {
-    const tellState = stateLog(member, log)
-    let comparedAt = now()
-    return new HeadPoll(async question => await fleet.probe(member, question), tracker, {
-      pollMs,
-      now,
-      // One that has asked for rest has it of this too, as far as its release may wait.
-      isDue: () => !member.health.isResting && (!member.isUp || !member.isBelieved || member.standing.ageMs >= pollMs),
-      onState: state => {
-        if (state === 'unanswered' && member.health.isUp && !member.health.isResting) member.isSilent()
-        tellState()
-      },
-      onRelease: release => {
-        member.node.runs(release)
-        releases.saw(release, member.node.name)
-      },
-      onTick: () => {
-        if (now() - comparedAt >= comparedEveryMs) {
-          comparedAt = now()
-          member.recheck().catch(() => {})
-        }
-        if (member === fleet.witness && member.isBelieved && member.standing.stamped !== undefined) generations().renew(member.standing.stamped).catch(() => {})
-        tellState()
-      }
-    })
+  // What it is being asked is answered first.
+  async function retire (seat: Seat): Promise<void> {
+    seat.poll.stop()
+    leaving.add(seat)
+    await seat.member.node.retire()
+    leaving.delete(seat)
   }
 }
 
-type UpstreamConfig = Config['upstreams'][number]
+function membersIn (seats: readonly Seat[]): Array<Seat['member']> {
+  return seats.map(({ member }) => member)
+}
 
-function upstreamsOf (config: Config, sandboxUrl: string | undefined): readonly UpstreamConfig[] {
-  if (config.upstreams.length > 0) return config.upstreams
+/** The nodes of a configuration with their names; the embedded one where it has none. */
+export function namedIn (config: Config, sandboxUrl: string | undefined): readonly NamedUpstream[] {
+  if (config.upstreams.length > 0) return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
   return [{ name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, requestsPerSecond: null, caFile: null, ignoreCacheControl: false }]
 }

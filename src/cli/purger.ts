@@ -13,24 +13,43 @@ export interface PurgerParts {
   readonly generations: Generations
   readonly forgetting: Forgetting
   readonly sharing: Sharing | undefined
-  readonly eventsDefault: number
+  readonly eventsDefault: () => number
 }
 
-/** Does what an operator wants purged, here and on every replica. */
-export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDefault }: PurgerParts): (body: Buffer) => Promise<Purged> {
-  return async body => {
-    const wanted = readPurge(body, { eventsDefault })
-    const { chain } = tracker
-    if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
-    if (wanted.all) {
-      generations.startAfresh()
-      const everywhere = await sharing?.look().then(() => generations.isAgreed, () => false) ?? true
-      // While Redis is away others may begin generations, and this one will then be above theirs.
-      return { everywhere, ...(everywhere && { generation: tracker.generation }) }
+/** Does what an operator wants purged. */
+export interface Purger {
+  /** Here and on every replica. */
+  purge (body: Buffer): Promise<Purged>
+  /** Here alone: another process of this varve has done it for what replicas share. */
+  follow (body: Buffer): Promise<void>
+}
+
+/** Builds what purges. */
+export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDefault }: PurgerParts): Purger {
+  return {
+    purge: async body => {
+      const wanted = readPurge(body, { eventsDefault: eventsDefault() })
+      const { chain } = tracker
+      if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
+      if (wanted.all) {
+        generations.startAfresh()
+        const everywhere = await sharing?.look().then(() => generations.isAgreed, () => false) ?? true
+        // While Redis is away others may begin generations, and this one will then be above theirs.
+        return { everywhere, ...(everywhere && { generation: tracker.generation }) }
+      }
+      const whatOf = (on: Chain): ToForget => everythingOf(wanted.read, on)
+      if (sharing !== undefined) return { everywhere: await sharing.purge(chain, whatOf) }
+      forgetting.forget(whatOf(chain))
+      return { everywhere: true }
+    },
+    follow: async body => {
+      const wanted = readPurge(body, { eventsDefault: eventsDefault() })
+      const { chain } = tracker
+      if (wanted.all) {
+        forgetting.forgetAll()
+        if (sharing === undefined) generations.startAfresh()
+        else await sharing.look()
+      } else if (chain !== undefined) forgetting.forget(everythingOf(wanted.read, chain))
     }
-    const whatOf = (on: Chain): ToForget => everythingOf(wanted.read, on)
-    if (sharing !== undefined) return { everywhere: await sharing.purge(chain, whatOf) }
-    forgetting.forget(whatOf(chain))
-    return { everywhere: true }
   }
 }

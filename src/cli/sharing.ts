@@ -23,7 +23,7 @@ type RedisConfig = Config['cache']['redis']
 
 /** What sharing is built from. */
 export interface SharingParts {
-  readonly upstreams: readonly Upstream[]
+  readonly upstreams: () => readonly Upstream[]
   readonly tracker: Tracker
   readonly releases: LiveReleases
   readonly forgetting: Forgetting

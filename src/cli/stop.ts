@@ -1,15 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { type Drain } from '../server/drain.js'
-
-/** How patient a stop is; all of it together ends within ten seconds. */
-export interface Patience {
-  /** How long clients with kept connections are told that these close, before the listener goes. */
-  readonly drainMs?: number
-  /** How long what is under way by then may take, before its readers are told that no node could answer. */
-  readonly graceMs?: number
-  /** How long those words may take to reach them. */
-  readonly lastMs?: number
-}
+import { type Patience } from '../workers/messages.js'
 
 /** What stops with the listener. */
 export interface Ending {

@@ -109,6 +109,9 @@ export const configSchema = z.strictObject({
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
   cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*') }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
+}).superRefine(({ workers, upstreams }, context) => {
+  const few = upstreams.findIndex(({ maxConcurrent }) => maxConcurrent < workers)
+  if (few !== -1) context.addIssue({ code: 'custom', path: ['workers'], message: `expected no more than upstreams.${few}.maxConcurrent, of which each worker has its share` })
 })
 
 /** A whole, valid configuration. */

@@ -67,6 +67,11 @@ export class Connections {
     return reception
   }
 
+  /** Ends when what is under way has been answered. */
+  async retire (): Promise<void> {
+    await this.#pool.close()
+  }
+
   /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
     this.#closed ??= this.#pool.destroy()

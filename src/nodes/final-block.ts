@@ -1,15 +1,14 @@
 import { type Anchor } from '../ledger/anchors.js'
-import { mediaTypes } from '../reads/accept.js'
 import { type Answer } from '../reads/answer.js'
 import { NodeFailure } from './node-failure.js'
-import { type Question } from './question.js'
+import { type Question, questionOfItself } from './question.js'
 
 /**
  * Asks a node for the final block of a height; undefined where it has none, or says so in a way that is not known. Fails where it has no
  * word on it now: no whole answer, a failure of its own, a 200 of somebody else. Never kept: it is what kept entries are held against.
  */
 export async function readFinalBlock (ask: (question: Question) => Promise<Answer>, height: bigint): Promise<Anchor | undefined> {
-  const answer = await ask({ endpoint: 'other', method: 'GET', target: `/v1/blocks/by_height/${height}`, headers: { accept: mediaTypes.json }, isIdempotent: true })
+  const answer = await ask(questionOfItself(`/v1/blocks/by_height/${height}`))
   answer.rest?.destroy()
   const { status, stamped } = answer
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) throw new NodeFailure('the node', 'garbage', `${status} for a block`)

@@ -21,16 +21,26 @@ type Tries = (member: Member, timeoutMs: number | undefined) => Promise<Attempt>
 
 /** All nodes of the configuration: each question goes to the one that can best answer it, and to the next where that one fails. */
 export class Fleet {
-  readonly members: readonly Member[]
+  #members: readonly Member[]
   readonly #releases: Pick<LiveReleases, 'isGone'>
   readonly #options: FleetOptions
   readonly #attempts: Attempts
 
   constructor (members: readonly Member[], releases: Pick<LiveReleases, 'isGone'>, options: FleetOptions) {
-    this.members = members
+    this.#members = members
     this.#releases = releases
     this.#options = options
     this.#attempts = new Attempts(options.wallClockMs, () => { this.#tellOldest() })
+  }
+
+  /** All of them, in the order of the configuration. */
+  get members (): readonly Member[] {
+    return this.#members
+  }
+
+  /** Asks these from now on; what is under way ends where it is. */
+  exchange (members: readonly Member[]): void {
+    this.#members = members
   }
 
   /** Asks one node after another until one answers; of those that did not, the most telling real answer. Throws where there was none. */
@@ -57,18 +67,18 @@ export class Fleet {
 
   /** Whether asking once more may find one further than the last: a single address may have several nodes behind it. */
   mayHaveReached (version: bigint): boolean {
-    const [only, ...others] = this.members
+    const [only, ...others] = this.#members
     return only !== undefined && others.length === 0 && version <= only.standing.furthest
   }
 
   /** Whether no live node runs a release any more; while none is known to live, every entry counts as current (law 8). */
   isGone (release: string): boolean {
-    return this.members.some(({ isUp }) => isUp) && this.#releases.isGone(release)
+    return this.#members.some(({ isUp }) => isUp) && this.#releases.isGone(release)
   }
 
   /** The chain is another one now: what they said of themselves was of the one before. */
   forget (chainId: number | undefined): void {
-    for (const member of this.members) member.forget(chainId)
+    for (const member of this.#members) member.forget(chainId)
   }
 
   /** The node to be asked of its chain: one that is believed, else one that answers. */
@@ -78,7 +88,7 @@ export class Fleet {
   }
 
   get #unfenced (): Member[] {
-    return this.members.filter(({ fence }) => fence === undefined)
+    return this.#members.filter(({ fence }) => fence === undefined)
   }
 
   async #once (route: Route, tries: Tries): Promise<Answer> {
@@ -127,7 +137,7 @@ export class Fleet {
 
   #tellOldest (): void {
     let oldest: Oldest | undefined
-    for (const { isUp, standing } of this.members) {
+    for (const { isUp, standing } of this.#members) {
       const its = isUp ? standing.stamped?.position.oldest : undefined
       if (its !== undefined && (oldest === undefined || its.version < oldest.version)) oldest = its
     }

@@ -1,9 +1,8 @@
 import { type StampedPosition } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
-import { mediaTypes } from '../reads/accept.js'
 import { type Answer } from '../reads/answer.js'
 import { Fenced } from './welcome.js'
-import { type Question } from './question.js'
+import { type Question, questionOfItself } from './question.js'
 
 /** How often the head is asked for, and who is told when it is not answered. */
 export interface HeadPollOptions {
@@ -19,6 +18,9 @@ export interface HeadPollOptions {
 
 /** What a poll found, told when it changes. */
 export type PollState = 'answered' | 'unanswered' | 'other_chain'
+
+/** Where a node tells of itself. */
+export const indexTarget = '/v1'
 
 // A node that is mended is to be used again within two seconds, however seldom it is asked while it is well.
 const mostMs = 1000
@@ -109,7 +111,7 @@ export async function readHead (ask: (question: Question) => Promise<Answer>): P
 
 /** What a node says of itself. Gateways leave the position off the index, or keep the index to themselves, and let the gas estimate through as it is. */
 async function askWhereItStands (ask: (question: Question) => Promise<Answer>): Promise<{ stamped: StampedPosition | undefined, release: string | undefined }> {
-  const index = await askPlainly(ask, '/v1')
+  const index = await askPlainly(ask, indexTarget)
   const release = index.status === 200 ? releaseIn(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
   // Who is sick, or has asked for less, is not asked for more.
@@ -119,7 +121,7 @@ async function askWhereItStands (ask: (question: Question) => Promise<Answer>): 
 }
 
 async function askPlainly (ask: (question: Question) => Promise<Answer>, target: string): Promise<Answer> {
-  const answer = await ask({ endpoint: 'other', method: 'GET', target, headers: { accept: mediaTypes.json }, isIdempotent: true })
+  const answer = await ask(questionOfItself(target))
   answer.rest?.destroy()
   return answer
 }

@@ -19,7 +19,7 @@ export type NodeState = 'unknown' | 'up' | 'resting' | 'down' | 'fenced'
 export interface MemberOptions extends Welcoming {
   readonly now: () => number
   /** Whether others can be asked while it is compared. */
-  readonly hasPeers: boolean
+  readonly hasPeers: () => boolean
 }
 
 /** One node of the fleet: how it answers, where it stands, and whether it is believed. */
@@ -93,7 +93,7 @@ export class Member implements Choice {
 
   /** Asks it of itself, which it may answer without a word on where it stands. */
   async probe (question: Question, timeoutMs: number): Promise<Answer> {
-    return await this.#believed(this.node.ask(question, timeoutMs), timeoutMs)
+    return await this.#believed(this.node.probe(question, timeoutMs), timeoutMs)
   }
 
   /** It was asked where it stands, and has answered something else. */
@@ -108,6 +108,11 @@ export class Member implements Choice {
     if (!await this.#options.recognises(stamped).catch(() => true)) this.#isBelieved = false
   }
 
+  /** It may be of another chain by now: it is compared before it is believed any further. */
+  doubt (): void {
+    this.#isBelieved = false
+  }
+
   /** The chain that is served is another one now: nothing that it has said of itself counts any more. */
   forget (chainId: number | undefined): void {
     // What was another chain may be the one that is served now; what bears another name is not.
@@ -119,7 +124,7 @@ export class Member implements Choice {
   /** A connection was lost: it may have been started anew, with another chain, between two questions. Whether it is doubted from now on. */
   lost (): boolean {
     this.#wasLost = true
-    if (this.#options.hasPeers) this.#doubtWhoWasLost()
+    if (this.#options.hasPeers()) this.#doubtWhoWasLost()
     return !this.#isBelieved
   }
 
@@ -153,7 +158,7 @@ export class Member implements Choice {
 
   // What bears no position, of a node that is still to be compared, may be of any chain.
   #proven (answer: Answer): Answer {
-    if (this.#isBelieved || answer.stamped !== undefined || !this.#options.hasPeers || speaksOfNode(answer)) return answer
+    if (this.#isBelieved || answer.stamped !== undefined || !this.#options.hasPeers() || speaksOfNode(answer)) return answer
     answer.rest?.destroy()
     throw new NodeFailure(this.node.name, 'garbage', undefined)
   }

@@ -17,7 +17,7 @@ export class NodeFailure extends Error {
 
   /** Names what went wrong beneath. */
   static of (node: string, error: unknown): NodeFailure {
-    return new NodeFailure(node, reasonOf(error), error)
+    return error instanceof NodeFailure ? error : new NodeFailure(node, reasonOf(error), error)
   }
 }
 

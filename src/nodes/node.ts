@@ -3,6 +3,7 @@ import { type Answer } from '../reads/answer.js'
 import { Connections, type Reach } from './connections.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
+import { type Reception } from './reception.js'
 
 /** One full node of the configuration. */
 export interface NodeOptions extends Reach {
@@ -12,6 +13,13 @@ export interface NodeOptions extends Reach {
   /** A longer body is not gathered: its rest is handed over as it comes. */
   readonly maxGatheredBytes: number
   readonly now: () => number
+  /** By whom it is asked of itself, if not by this process; who asks counts it. */
+  readonly probes?: Transport
+}
+
+/** What carries a question to a node and brings what comes of it. */
+export interface Transport {
+  ask (question: Question, maxBytes: number, onOver: () => void): Pick<Reception, 'received' | 'giveUp'>
 }
 
 /** Told of everything that was asked of a node and how it ended. */
@@ -71,16 +79,26 @@ export class LedgerNode {
     return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, undefined)
   }
 
+  /** Asks it of itself, by whoever does so for all processes. */
+  probe (question: Question, timeoutMs: number): Promise<Answer> {
+    return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, undefined, this.#options.probes)
+  }
+
+  /** Ends when what it was asked has been answered. */
+  async retire (): Promise<void> {
+    await this.#connections.retire()
+  }
+
   /** Asks once and hands the body over as it comes; the signal takes the question back. */
   pass (question: Question, signal: AbortSignal, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
     return this.#ask(question, 0, timeoutMs, signal)
   }
 
-  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined): Promise<Answer> {
+  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, by: Transport = this.#connections): Promise<Answer> {
     const { now, maxConcurrent } = this.#options
     const started = now()
     const tell = (status: string): void => {
-      this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000)
+      if (by === this.#connections) this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000)
     }
     // What cannot be asked soon is refused at once, so that those who wait are never more than this (law 10).
     if (this.#underWay >= maxConcurrent * waitingPerConnection) {
@@ -90,7 +108,7 @@ export class LedgerNode {
     this.#underWay++
     const done = (): void => { this.#underWay-- }
     try {
-      const answer = await this.#askOnce(question, maxBytes, timeoutMs, signal, done)
+      const answer = await this.#askOnce(question, maxBytes, timeoutMs, signal, by, done)
       this.#up = answer.stamped !== undefined || answer.status < 500
       this.#answeredAt = now()
       this.#position = answer.stamped?.position ?? this.#position
@@ -111,11 +129,11 @@ export class LedgerNode {
     await this.#connections.close()
   }
 
-  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
+  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, by: Transport, done: () => void): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
     const takeBack = (): void => { reception.giveUp(signal?.reason) }
-    const reception = this.#connections.ask(question, maxBytes, () => {
+    const reception = by.ask(question, maxBytes, () => {
       signal?.removeEventListener('abort', takeBack)
       // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
       done()

@@ -1,3 +1,5 @@
+import { mediaTypes } from '../reads/accept.js'
+
 /** What is asked: rebuilt from the canonical read, so that nothing unkeyed reaches a node (law 1). */
 export interface Question {
   readonly endpoint: string
@@ -11,4 +13,9 @@ export interface Question {
   readonly body?: string | Buffer | undefined
   /** Whether asking twice asks for nothing more, so that a dead connection may be answered by another (RFC 9110, section 9.2.2). */
   readonly isIdempotent: boolean
+}
+
+/** What a node is asked of itself, for nobody. */
+export function questionOfItself (target: string): Question {
+  return { endpoint: 'other', method: 'GET', target, headers: { accept: mediaTypes.json }, isIdempotent: true }
 }

@@ -28,11 +28,11 @@ const keptGenerations = 4
  */
 export class Control {
   readonly #keys: SharedKeys
-  readonly #upstreams: ReadonlyArray<{ readonly name: string, readonly isOfChain: () => boolean }>
+  readonly #upstreams: () => readonly Upstream[]
 
-  constructor (keys: SharedKeys, upstreams: readonly Upstream[]) {
+  constructor (keys: SharedKeys, upstreams: () => readonly Upstream[]) {
     this.#keys = keys
-    this.#upstreams = upstreams.map(({ url, isOfChain }) => ({ name: `upstream ${digestOf(url)}`, isOfChain }))
+    this.#upstreams = upstreams
   }
 
   /** Fails where Redis does not answer. */
@@ -71,14 +71,14 @@ export class Control {
 
   /** Which chain and generation this process's upstreams were last known to have, of those that are remembered. */
   async upstreams (): Promise<UpstreamChain[]> {
-    const texts = await Promise.all(this.#upstreams.map(async ({ name }) => await this.#keys.read(name, async (client, key) => await client.get(key))))
+    const texts = await Promise.all(this.#upstreams().map(async ({ url }) => await this.#keys.read(remembranceOf(url), async (client, key) => await client.get(key))))
     return texts.map(upstreamIn).filter(upstream => upstream !== undefined)
   }
 
   /** Remembers the chain of those that were seen to be of it; what others were last known to have stays as it is. */
   async rememberUpstreams (chain: UpstreamChain): Promise<void> {
-    const known = this.#upstreams.filter(({ isOfChain }) => isOfChain())
-    await Promise.all(known.map(async ({ name }) => { await this.#keys.write(name, async (client, key) => await client.set(key, seal(chain))) }))
+    const known = this.#upstreams().filter(({ isOfChain }) => isOfChain())
+    await Promise.all(known.map(async ({ url }) => { await this.#keys.write(remembranceOf(url), async (client, key) => await client.set(key, seal(chain))) }))
   }
 
   async #set (chainId: number, fields: Readonly<Record<string, string>>, gone: readonly string[]): Promise<void> {
@@ -92,6 +92,6 @@ function nameOf (chainId: number): string {
   return `control ${chainId}`
 }
 
-function digestOf (url: string): string {
-  return createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)
+function remembranceOf (url: string): string {
+  return `upstream ${createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)}`
 }

@@ -1,28 +1,29 @@
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
-import { type Metrics } from '../metrics.js'
 import { Refusal } from '../reads/refusal.js'
 import { addPurgeRoute, type PurgeRoute } from './purge-route.js'
 import { refusalOf } from './refusal-of.js'
-import { readinessOf, statusOf, type StatusParts } from './status.js'
+import { type Readiness } from './status.js'
 
 /** What the admin listener shows and does. */
-export interface AdminParts extends StatusParts {
-  readonly metrics: Metrics
+export interface AdminParts {
+  readonly metrics: { readonly contentType: string, text (): Promise<string> }
+  readiness (): Promise<Readiness>
+  status (): Promise<object>
   readonly purging: PurgeRoute
 }
 
 /** The admin listener, apart from the public one so that the two can be reached by different people. */
-export function adminApp ({ metrics, purging, ...parts }: AdminParts): FastifyInstance {
+export function adminApp ({ metrics, readiness, status, purging }: AdminParts): FastifyInstance {
   const app = fastify({ forceCloseConnections: true })
   app.get('/metrics', async (_request, reply) => {
-    return await reply.type(metrics.registry.contentType).send(await metrics.registry.metrics())
+    return await reply.type(metrics.contentType).send(await metrics.text())
   })
   app.get('/healthz', async () => ({ status: 'alive' }))
   app.get('/readyz', async (_request, reply) => {
-    const readiness = readinessOf(parts)
-    return await reply.code(readiness.ready ? 200 : 503).send(readiness)
+    const now = await readiness()
+    return await reply.code(now.ready ? 200 : 503).send(now)
   })
-  app.get('/status.json', async () => statusOf(parts))
+  app.get('/status.json', async () => await status())
   addPurgeRoute(app, purging)
   app.setErrorHandler(async (error: FastifyError, _request, reply) => await refuse(reply, refusalOf(error)))
   app.setNotFoundHandler(async (request, reply) => {

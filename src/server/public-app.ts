@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Server } from 'node:http'
+import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { answerClientErrors, refuseTunnel } from './client-errors.js'
@@ -15,10 +16,9 @@ const requestTimeoutMs = 8000
 const checkEveryMs = 1000
 
 /** The public listener, not yet listening. */
-export function publicApp (context: PublicParts): FastifyInstance {
+export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
   const { limits, tls } = context.config
   const refused = (status: number): void => { context.metrics.answered('other', 'refused', status, 0) }
-  const nextId = requestIds()
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
     bodyLimit: limits.bodyKb * 1024,
@@ -31,8 +31,8 @@ export function publicApp (context: PublicParts): FastifyInstance {
     clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, refused) },
     frameworkErrors: (error, request, reply) => { refuseWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), refusalOf(error)) }
   }
-  const secure = tls.certFile === null || tls.keyFile === null ? {} : { https: { cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) } }
-  const app = fastify({ ...options, ...secure })
+  const identity = identityIn(tls)
+  const app = fastify({ ...options, ...(identity && { https: identity }) })
   // Node would answer an expectation that it does not know past the one place that replies.
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
   app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })
@@ -45,7 +45,31 @@ export function publicApp (context: PublicParts): FastifyInstance {
   return app
 }
 
-function requestIds (): () => string {
+/**
+ * Has an open listener answer by another configuration; what is under way ends as it began. Throws where it cannot be used; else the function that it
+ * resolves with does it.
+ */
+export async function exchangePublicApp (app: FastifyInstance, context: PublicParts, nextId: () => string): Promise<() => void> {
+  const next = publicApp(context, nextId)
+  await next.ready()
+  const { limits, tls } = context.config
+  const identity = identityIn(tls)
+  return () => {
+    // It never listens itself: what hears its requests hears those of the open one from now on.
+    app.server.removeAllListeners('request')
+    for (const listener of next.server.listeners('request')) app.server.on('request', listener as () => void)
+    // Node looks at it for each connection that is opened.
+    Object.assign(app.server, { maxHeaderSize: limits.headerKb * 1024 })
+    if (identity !== undefined && app.server instanceof SecureServer) app.server.setSecureContext(identity)
+  }
+}
+
+function identityIn ({ certFile, keyFile }: PublicParts['config']['tls']): { cert: Buffer, key: Buffer } | undefined {
+  return certFile === null || keyFile === null ? undefined : { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+}
+
+/** Numbers for requests, by which the log tells them apart. */
+export function requestIds (): () => string {
   let last = 0
   return () => `req-${(++last).toString(36)}`
 }

@@ -11,7 +11,7 @@ export interface Purged {
 
 /** Who is allowed to purge, and who does it. */
 export interface PurgeRoute {
-  readonly token: string | null
+  readonly token: () => string | null
   purge (body: Buffer): Promise<Purged>
 }
 
@@ -19,7 +19,7 @@ export interface PurgeRoute {
 export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRoute): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })
-  app.post('/purge', { onRequest: async request => { requireToken(request, token) } }, async (request, reply): Promise<FastifyReply> => {
+  app.post('/purge', { onRequest: async request => { requireToken(request, token()) } }, async (request, reply): Promise<FastifyReply> => {
     const purged = await purge(Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0))
     // Taken, but not all of it is done yet.
     return await reply.code(purged.everywhere ? 200 : 202).send({ purged: true, ...purged })

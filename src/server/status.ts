@@ -5,7 +5,7 @@ import { type Drain } from './drain.js'
 /** What an operator asks about first is read from these. */
 export interface StatusParts {
   readonly tracker: Tracker
-  readonly members: readonly Member[]
+  readonly fleet: { readonly members: readonly Member[] }
   readonly drain: Drain
   /** What is wrong with the tier that replicas share. */
   readonly degradedShare: () => readonly string[]
@@ -18,21 +18,21 @@ export interface Readiness {
 }
 
 /** History is served with every node gone, so a node that is down is a degradation and no reason to send clients away. */
-export function readinessOf ({ tracker, members, drain, degradedShare }: StatusParts): Readiness {
+export function readinessOf ({ tracker, fleet, drain, degradedShare }: StatusParts): Readiness {
   return {
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
       ...(drain.isDraining ? ['stopping'] : []),
       ...(tracker.position === undefined ? ['no node has been reached yet'] : []),
-      ...members.flatMap(complaintOf),
+      ...fleet.members.flatMap(complaintOf),
       ...degradedShare()
     ]
   }
 }
 
 /** The same with where the chain stands and how each node is: u64s as text, since JSON readers lose their digits. */
-export function statusOf (parts: StatusParts): object {
-  const { tracker, members } = parts
+export function statusOf (parts: StatusParts) {
+  const { tracker, fleet } = parts
   const { position } = tracker
   return {
     ...readinessOf(parts),
@@ -45,11 +45,11 @@ export function statusOf (parts: StatusParts): object {
       timestampUsec: String(position.head.timestampUsec),
       ageMs: Math.round(tracker.ageMs)
     },
-    upstreams: members.map(member => upstreamOf(member, position?.head.version))
+    upstreams: fleet.members.map(member => upstreamOf(member, position?.head.version))
   }
 }
 
-function upstreamOf ({ node: { name, release }, state, window, health }: Member, shown: bigint | undefined): object {
+function upstreamOf ({ node: { name, release }, state, window, health }: Member, shown: bigint | undefined) {
   return {
     name,
     state: state.name,
@@ -62,6 +62,9 @@ function upstreamOf ({ node: { name, release }, state, window, health }: Member,
     underWay: health.underWay
   }
 }
+
+/** What one process tells of itself. */
+export type Status = ReturnType<typeof statusOf>
 
 function complaintOf ({ node: { name }, state: { name: state, reason } }: Member): string[] {
   switch (state) {

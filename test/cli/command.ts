@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { join } from 'node:path'
 import { type Test } from 'tap'
 import { type ExitCode, type Io } from '../../src/cli/io.js'
 import { main } from '../../src/cli/main.js'
@@ -14,7 +15,7 @@ export interface Command {
   log (): Array<Record<string, unknown>>
   /** Waits until what was written matches; rejects when the command ends before that. */
   saw (pattern: RegExp): Promise<RegExpExecArray>
-  signal (name: 'SIGINT' | 'SIGTERM'): void
+  signal (name: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): void
 }
 
 /** Starts a command line; one that is still running when the test ends is stopped. */
@@ -28,6 +29,8 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
   const io: Io = {
     environment,
     isTerminal,
+    hasLostTerminal: () => false,
+    program: join(import.meta.dirname, '../../src/cli.ts'),
     out: text => { out += text; wrote.dispatchEvent(new Event('text')) },
     err: text => { err += text; wrote.dispatchEvent(new Event('text')) },
     onSignal: (signal, listener) => { listeners.push({ signal, listener }) }

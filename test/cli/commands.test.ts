@@ -46,11 +46,11 @@ t.test('without an upstream varve serves the embedded node, says so, and the thr
 
 t.test('varve stops on SIGINT too; it logs JSON alone, names the addresses that it took, and warns of each key that has no effect yet', together, async t => {
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const config = join(t.testdir({ 'v.yaml': `listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\nworkers: 2\nupstreams: [{ name: mine, url: "${stub.url}/s3cret", headers: { x: s3cret } }]\n` }), 'v.yaml')
+  const config = join(t.testdir({ 'v.yaml': `listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\ntrustProxy: [10.0.0.1]\nupstreams: [{ name: mine, url: "${stub.url}/s3cret", headers: { x: s3cret } }]\n` }), 'v.yaml')
   const varve = start(t, ['serve', '--config', config, '--redis', 'redis://:s3cret@127.0.0.1:1'])
   await varve.saw(/the node/)
   const [first, listening] = varve.log()
-  t.match(first, { level: 40, msg: 'this key has no effect yet', key: 'workers' })
+  t.match(first, { level: 40, msg: 'this key has no effect yet', key: 'trustProxy.0' })
   t.match(listening, { level: 30, msg: 'listening', url: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/, adminUrl: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/ })
   t.match(await ask(String(listening?.['url']), '/v2/nowhere'), { status: 404 })
   varve.signal('SIGINT')
@@ -134,6 +134,7 @@ admin: { token: s3cret }
 upstreams: [{ name: a, url: https://h/s3cret, headers: { authorization: Bearer s3cret } }]
 clients: { keys: [{ name: shop, key: s3cret }] }
 latest: { promote: false }
+audit: { share: 0 }
 cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
 `
   const dir = t.testdir({ 'v.yaml': text })
@@ -143,8 +144,8 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
   t.notMatch(out, /s3cret/)
   t.match(parse(out), { listen: '127.0.0.1:0', workers: 4, log: { level: 'warn' }, latest: { promote: false }, limits: { bodyKb: 1024 }, upstreams: [{ name: 'a', url: 'https://h/***', timeoutMs: 5000 }] })
   t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
-  for (const key of ['workers', 'clients.keys.0.key']) t.match(out, `\n# ${key} has no effect yet\n`)
-  t.notMatch(out, /# (?:listen|log\.level|latest\.promote|upstreams\.0\.url|admin\.token|cache\.redis\.\w+) has/)
+  for (const key of ['audit.share', 'clients.keys.0.key']) t.match(out, `\n# ${key} has no effect yet\n`)
+  t.notMatch(out, /# (?:listen|workers|log\.level|latest\.promote|upstreams\.0\.url|admin\.token|cache\.redis\.\w+) has/)
   const again = t.testdir({ 'again.yaml': out })
   t.match(await run(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
 })
@@ -235,6 +236,8 @@ t.test('what fails without a reason of its own is told as it is', together, asyn
   const code = await main(['help'], {
     environment: {},
     isTerminal: false,
+    hasLostTerminal: () => false,
+    program: '',
     onSignal: () => {},
     err: text => { err += text },
     // Anything can be thrown, also what is no Error.

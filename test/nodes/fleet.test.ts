@@ -28,7 +28,7 @@ async function fleetOf (t: Test, scripts: Script[], welcome: (name: string) => s
   const members = stubs.map(({ url }, at) => {
     const node = new LedgerNode({ name: `n${at + 1}`, url, headers: {}, timeoutMs, maxConcurrent: 8, caFile: null, maxGatheredBytes: 10_000, now: () => performance.now() }, { asked: () => {} })
     t.teardown(async () => { await node.close() })
-    return new Member(node, { now: () => performance.now(), welcome: async () => welcome(node.name), isStrange: () => false, recognises: async () => true, hasPeers: scripts.length > 1 })
+    return new Member(node, { now: () => performance.now(), welcome: async () => welcome(node.name), isStrange: () => false, recognises: async () => true, hasPeers: () => scripts.length > 1 })
   })
   return { fleet: new Fleet(members, { isGone: () => false }, { wallClockMs: () => Date.now(), onOldest: () => {}, onNobody: async () => {} }), members, stubs, asked: () => stubs.map(({ asked }) => asked.length) }
 }

@@ -20,7 +20,7 @@ const sign = { beat: 3, releases: ['aaaa', 'bbbb'] }
 
 async function controlOf (t: Test, redis: RedisProcess, upstreams: string[] = [], isOfChain = (_url: string): boolean => true): Promise<Control> {
   const { link } = await storeAt(t, redis.url)
-  return new Control(new SharedKeys(link, 'varve:1:', 100), upstreams.map(url => ({ url, isOfChain: () => isOfChain(url) })))
+  return new Control(new SharedKeys(link, 'varve:1:', 100), () => upstreams.map(url => ({ url, isOfChain: () => isOfChain(url) })))
 }
 
 async function controlAt (t: Test): Promise<{ redis: RedisProcess, control: Control }> {

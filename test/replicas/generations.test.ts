@@ -134,7 +134,7 @@ t.test('of two chains that settle on one number at the very same time one alone 
     const marks = new Marks(asked)
     await marks.spread(stamped.position)
     const events = { onGeneration: () => {}, onReplaced: () => {}, onRival: () => {} }
-    return await settleOn(stamped, { tracker, control: new Control(new SharedKeys(link, 'varve:1:', 100), []), ...asked, now: () => 0, events }, marks, 0)
+    return await settleOn(stamped, { tracker, control: new Control(new SharedKeys(link, 'varve:1:', 100), () => []), ...asked, now: () => 0, events }, marks, 0)
   }
   const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
   t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])

@@ -24,7 +24,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
   const releases = new LiveReleases(() => clock.ms)
-  const member = new Member(node, { now: () => clock.ms, welcome: async () => undefined, isStrange: () => false, recognises: async () => true, hasPeers: false })
+  const member = new Member(node, { now: () => clock.ms, welcome: async () => undefined, isStrange: () => false, recognises: async () => true, hasPeers: () => false })
   const nodes = new Fleet([member], releases, { wallClockMs: () => Date.now(), onOldest: nothing, onNobody: async () => {} })
   const onRelease = (release: string): void => {
     node.runs(release)

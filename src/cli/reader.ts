@@ -1,0 +1,91 @@
+import { type FastifyInstance } from 'fastify'
+import { type Logger } from 'pino'
+import { type Config, hostAndPort, isShared } from '../config/schema.js'
+import { type Metrics } from '../metrics.js'
+import { Stamper } from '../proxy/stamp.js'
+import { Cors } from '../server/cors.js'
+import { Drain } from '../server/drain.js'
+import { exchangePublicApp, publicApp, requestIds } from '../server/public-app.js'
+import { type PublicParts } from '../server/reply.js'
+import { type StatusParts } from '../server/status.js'
+import { within } from '../within.js'
+import { build, type Built, type Hooks, knownReadsOf, settingsOf } from './build.js'
+import { type Purger, purgerOf } from './purger.js'
+import { type Patience } from '../workers/messages.js'
+import { stopGracefully } from './stop.js'
+
+/** Everything that answers reads in one process, behind its public listener. */
+export interface Reader {
+  readonly status: StatusParts
+  readonly metrics: Metrics
+  readonly purger: Purger
+  readonly built: Built
+  listen (): Promise<string>
+  /** Begins to ask the nodes; resolves when one has answered, or as many seconds have passed as a start may take. */
+  begin (): Promise<void>
+  /** Answers by another configuration from now on, as far as one can be exchanged in a process that runs; throws where it cannot be used, and nothing has changed then. */
+  exchange (config: Config): Promise<void>
+  /** Ends when what is under way was answered; `closeMore` with what stops with the listener. */
+  stop (patience: Patience | undefined, closeMore: () => Promise<void>): Promise<void>
+  /** Ends at once, as a start that has failed does. */
+  close (): Promise<void>
+}
+
+// How long a start waits for the node's first word.
+const startMs = 3000
+
+/** Builds what answers reads, not yet listening. */
+export async function readerOf (config: Config, sandboxUrl: string | undefined, log: Logger, hooks: Hooks = {}): Promise<Reader> {
+  const built = build(config, sandboxUrl, log, isShared(config) ? (await import('./sharing.js')).sharingOf : undefined, hooks)
+  const { parts, metrics, nodes, generations, sharing } = built
+  const { tracker, forgetting } = parts
+  const drain = new Drain()
+  let current = config
+  const nextId = requestIds()
+  const app = publicApp(contextOf(config), nextId)
+  const close = async (): Promise<void> => {
+    nodes.stop()
+    await Promise.all([nodes.close(), sharing?.stop()])
+  }
+  return {
+    status: { tracker, fleet: nodes.fleet, drain, degradedShare: () => sharing?.degraded() ?? [] },
+    metrics,
+    built,
+    purger: purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: () => current.pages.eventsDefault }),
+    listen: async () => await listenOn(app, config.listen, 'listen'),
+    begin: async () => {
+      await sharing?.start(generations)
+      // A node that does not answer keeps no process from serving what others have kept, nor from being stopped.
+      await within(startMs, nodes.start())
+      if (tracker.chain === undefined) await sharing?.recall()
+      sharing?.look().catch(() => {})
+    },
+    exchange: async next => {
+      const serve = await exchangePublicApp(app, contextOf(next), nextId)
+      await nodes.exchange(next)
+      serve()
+      current = next
+    },
+    stop: async (patience, closeMore) => {
+      await stopGracefully(app, drain, { abandon: async () => { await nodes.close() }, close: async () => { await Promise.all([close(), closeMore()]) } }, patience)
+    },
+    close: async () => {
+      await app.close()
+      await close()
+    }
+  }
+
+  function contextOf (of: Config): PublicParts {
+    const mine = { ...parts, settings: settingsOf(of) }
+    return { config: of, parts: mine, known: knownReadsOf(of), stamper: new Stamper(mine, of.downstream.cacheControl), metrics, log, drain, cors: new Cors(of.cors.origins) }
+  }
+}
+
+/** Opens a listener; what stands in the way is told with the key that named the address. */
+export async function listenOn (app: FastifyInstance, address: string, key: string): Promise<string> {
+  try {
+    return await app.listen(hostAndPort(address))
+  } catch (error) {
+    throw new Error(`cannot listen on ${address} (${key}): ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,54 @@
+import { type Logger } from 'pino'
+import { type Loaded } from '../config/load.js'
+import { ConfigError } from '../config/mistakes.js'
+import { withoutEffect } from '../config/not-yet.js'
+import { type Varve } from './varve.js'
+
+/** Goes over to what the configuration says by now, once it is wholly understood; whatever stands in the way, the old one goes on. */
+export class Reloading {
+  readonly #load: () => Loaded
+  readonly #varve: Promise<Varve>
+  readonly #log: Logger
+  #underWay: Promise<void> | undefined
+  #isToldAgain = false
+  #isOver = false
+
+  constructor (load: () => Loaded, varve: Promise<Varve>, log: Logger) {
+    this.#load = load
+    this.#varve = varve
+    this.#log = log
+  }
+
+  /** Reloads; who is told so while that is under way does it once more after it. */
+  reload (): void {
+    if (this.#underWay !== undefined) this.#isToldAgain = true
+    this.#underWay ??= this.#reloadAndAgain().finally(() => { this.#underWay = undefined })
+  }
+
+  /** Begins none any more; resolves when the one under way is over. */
+  async end (): Promise<void> {
+    this.#isOver = true
+    await this.#underWay
+  }
+
+  async #reloadAndAgain (): Promise<void> {
+    do {
+      this.#isToldAgain = false
+      await this.#reload()
+    } while (this.#isToldAgain && !this.#isOver)
+  }
+
+  async #reload (): Promise<void> {
+    try {
+      const { config, given } = this.#load()
+      const varve = await this.#varve
+      const keys = await varve.exchange(config)
+      for (const key of withoutEffect(given)) this.#log.warn({ key }, 'this key has no effect yet')
+      for (const key of keys) this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
+      this.#log.info('the configuration was exchanged')
+    } catch (error) {
+      const reasons = error instanceof ConfigError ? error.mistakes.map(({ path, message }) => `${path}: ${message}`) : [(error as Error).message]
+      this.#log.error({ reasons }, 'the new configuration is refused, and the old one goes on')
+    }
+  }
+}

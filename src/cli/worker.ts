@@ -1,0 +1,113 @@
+import cluster from 'node:cluster'
+import { pino, type Logger } from 'pino'
+import { Refusal } from '../reads/refusal.js'
+import { statusOf } from '../server/status.js'
+import { indexTarget } from '../nodes/head-poll.js'
+import { type Asked, type Chapter, type Patience, type ToPrimary, type Told, type ToWorker } from '../workers/messages.js'
+import { RemoteProbes } from '../workers/remote-probes.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { type Reader, readerOf } from './reader.js'
+
+type Begin = Extract<ToWorker, { kind: 'begin' }>
+
+const aliveEveryMs = 1000
+
+/** One of several processes that answer reads; it is begun, and told to stop, by the one that began it. */
+export async function runWorker (io: Io): Promise<ExitCode> {
+  const { worker } = cluster
+  if (worker === undefined) throw new UsageError('unknown command worker')
+  // A terminal, and who ends a whole group of processes, tell them all: this one is told in its turn.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) io.onSignal(signal, () => {})
+  const tell = (message: ToPrimary): void => { if (worker.isConnected()) worker.send(message, undefined, () => {}) }
+  const line = new WorkerLine(tell)
+  const timer = setInterval(() => { tell({ kind: 'alive' }) }, aliveEveryMs).unref()
+  worker.on('message', (message: ToWorker) => { line.hear(message) })
+  tell({ kind: 'up' })
+  const begin = await line.begun
+  try {
+    await line.serve(begin, pino({ level: begin.config.log.level }, { write: io.out }).child({ worker: worker.id }))
+    return exitCodes.ok
+  } catch (error) {
+    tell({ kind: 'failed', message: (error as Error).message })
+    return exitCodes.failed
+  } finally {
+    clearInterval(timer)
+    worker.disconnect()
+  }
+}
+
+/** What a worker and the primary process say to each other. */
+class WorkerLine {
+  readonly begun: Promise<Begin>
+  readonly #tell: (message: ToPrimary) => void
+  readonly #probes: RemoteProbes
+  readonly #stopped: Promise<Patience | undefined>
+  #begin: (begin: Begin) => void = () => {}
+  #stop: (patience: Patience | undefined) => void = () => {}
+  #reader: Reader | undefined
+  #chapter: Chapter = 0
+
+  constructor (tell: (message: ToPrimary) => void) {
+    this.#tell = tell
+    this.#probes = new RemoteProbes((node, target, timeoutMs) => { tell({ kind: 'poll', node, target, timeoutMs }) })
+    this.begun = new Promise(resolve => { this.#begin = resolve })
+    this.#stopped = new Promise(resolve => { this.#stop = resolve })
+  }
+
+  /** Serves until it is told to stop. */
+  async serve ({ config, sandboxUrl, chapter }: Begin, log: Logger): Promise<void> {
+    this.#chapter = chapter
+    const reader = await readerOf(config, sandboxUrl, log, {
+      asksForAll: upstream => this.#probes.to(upstream),
+      onAhead: () => {
+        const stamped = this.#reader?.status.tracker.stamped
+        if (stamped !== undefined) this.#tell({ kind: 'head', chapter: this.#chapter, stamped })
+      },
+      onOtherChain: () => { this.#tell({ kind: 'other_chain', chapter: ++this.#chapter }) }
+    })
+    this.#reader = reader
+    try {
+      this.#tell({ kind: 'listening', url: await reader.listen() })
+      await reader.begin()
+      this.#tell({ kind: 'ready' })
+    } catch (error) {
+      await reader.close()
+      throw error
+    }
+    await reader.stop(await this.#stopped, async () => { this.#tell({ kind: 'last_word', metrics: await reader.metrics.told() }) })
+  }
+
+  hear (message: ToWorker): void {
+    const { tracker } = this.#reader?.status ?? {}
+    switch (message.kind) {
+      case 'begin': return this.#begin(message)
+      case 'stop': return this.#stop(message.patience)
+      case 'ask': this.#answer(message.asked).then(told => { this.#tell({ kind: 'answer', id: message.id, told }) }, () => {})
+        return
+      case 'polled': return this.#probes.hear(message.node, message.target, message.polled, () => {
+        if (message.target === indexTarget) this.#reader?.built.nodes.ask(message.node).catch(() => {})
+      })
+      case 'head': if (message.chapter === this.#chapter) tracker?.hear(message.stamped)
+        return
+      // Its own nodes tell whether that is so.
+      case 'other_chain': if (message.chapter > this.#chapter) this.#reader?.built.nodes.doubt()
+    }
+  }
+
+  async #answer (asked: Asked): Promise<Told> {
+    const reader = this.#reader
+    if (reader === undefined) return { error: 'the worker has not begun yet' }
+    try {
+      switch (asked.what) {
+        case 'metrics': return { value: await reader.metrics.told() }
+        case 'status': return { value: { ...statusOf(reader.status), pid: process.pid } }
+        case 'purge': return { value: await reader.purger.purge(Buffer.from(asked.body)) }
+        case 'follow': return { value: await reader.purger.follow(Buffer.from(asked.body)) }
+      }
+    } catch (error) {
+      if (!(error instanceof Refusal)) return { error: (error as Error).message }
+      const { status, code, message, lines } = error
+      return { refusal: { status, code, message, lines } }
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
+import { keysThatStay } from '../config/exchange.js'
+import { Metrics } from '../metrics.js'
+import { SummedMetrics, type ToldMetrics } from '../metrics/summed.js'
+import { LedgerNode } from '../nodes/node.js'
+import { Refusal, unavailable } from '../reads/refusal.js'
+import { adminApp } from '../server/admin-app.js'
+import { type Purged } from '../server/purge-route.js'
+import { readinessOfAll, type Status, statusOfAll } from '../server/status-of-all.js'
+import { Crew, type Edition } from '../workers/crew.js'
+import { type Chapter, type Patience, type Told } from '../workers/messages.js'
+import { SharedPolls } from '../workers/shared-polls.js'
+import { type Heard, type WorkerProcess } from '../workers/worker-process.js'
+import { namedIn } from './nodes.js'
+import { listenOn } from './reader.js'
+import { shareOf } from './worker-share.js'
+import { type Varve } from './varve.js'
+
+// Where a node stands is said in few words.
+const maxWordBytes = 65_536
+
+/** Serves from several processes that share one listener; this one answers for all of them to an operator. */
+export async function startWorkers (config: Config, sandboxUrl: string | undefined, log: Logger, program: string): Promise<Varve> {
+  const metrics = new Metrics()
+  const summed = new SummedMetrics()
+  const now = (): number => performance.now()
+  const open = new Set<SharedPolls>()
+  let chapter: Chapter = 0
+  let current = config
+  let isStopping = false
+  const crew = new Crew(program, editionOf(config), {
+    onLost: (pid, { code, signal }) => { log.error({ lost: pid, code, signal }, 'a worker has ended: another takes its place') },
+    onNotReplaced: reason => { log.error({ reason }, 'no worker can take the place of one that has ended: it is tried again') },
+    onEnded: worker => { summed.ends(worker) }
+  })
+  const admin = adminApp({
+    metrics: { contentType: metrics.contentType, text: textOfAll },
+    readiness: async () => readinessOfAll(await statuses(), current.workers, isStopping),
+    status: async () => statusOfAll(await statuses(), current.workers, isStopping),
+    purging: { token: () => current.admin.token, purge: purgeAll }
+  })
+  const close = async (patience?: Patience): Promise<void> => {
+    await crew.stop(patience)
+    await admin.close()
+    await Promise.all([...open].map(async polls => { await polls.close() }))
+  }
+  try {
+    const url = await crew.listen().catch((error: unknown) => { throw new Error(`no worker could be started: ${(error as Error).message}`) })
+    const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
+    log.info({ url, adminUrl, workers: config.workers }, 'listening')
+    await crew.ready()
+    return { url, adminUrl, exchange, stop }
+  } catch (error) {
+    await close()
+    throw error
+  }
+
+  /** What the workers of a configuration are begun with: each with its share of what all of them may take. */
+  function editionOf (of: Config): Edition {
+    const nodes = namedIn(of, sandboxUrl).map(({ requestsPerSecond, ...reach }) => new LedgerNode({ ...reach, maxGatheredBytes: maxWordBytes, now }, metrics))
+    const polls = new SharedPolls(nodes, now, (node, target, polled) => { crew.tell({ kind: 'polled', node, target, polled }) })
+    open.add(polls)
+    return {
+      count: of.workers,
+      begin: () => ({ kind: 'begin', config: shareOf(of), sandboxUrl, chapter }),
+      hear: (heard, from) => { hear(heard, from, polls) }
+    }
+  }
+
+  function hear (heard: Heard, from: WorkerProcess, polls: SharedPolls): void {
+    switch (heard.kind) {
+      case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
+      case 'last_word': return summed.tells(from, heard.metrics as ToldMetrics)
+      case 'other_chain':
+        chapter = Math.max(chapter, heard.chapter)
+        return crew.tell(heard, from)
+      case 'head': crew.tell(heard, from)
+    }
+  }
+
+  async function exchange (next: Config): Promise<readonly string[]> {
+    const before = [...open]
+    await crew.roll(editionOf(next))
+    await Promise.all(before.map(async polls => {
+      open.delete(polls)
+      await polls.close()
+    }))
+    const keys = keysThatStay(current, next).filter(key => key === 'admin.listen' || key === 'upstreams')
+    current = next
+    log.level = next.log.level
+    return keys
+  }
+
+  async function stop (patience?: Patience): Promise<void> {
+    isStopping = true
+    await close(patience)
+  }
+
+  async function textOfAll (): Promise<string> {
+    await Promise.all(crew.all.map(async worker => {
+      const told = await worker.ask({ what: 'metrics' })
+      if ('value' in told) summed.tells(worker, told.value as ToldMetrics)
+    }))
+    return await summed.text(await metrics.told())
+  }
+
+  async function statuses (): Promise<Status[]> {
+    const told = await Promise.all(crew.staying.map(async worker => await worker.ask({ what: 'status' })))
+    return told.flatMap(one => 'value' in one ? [one.value as Status] : [])
+  }
+
+  /** One does it for what replicas share, and then each other for itself: before that it could find there again what it has just forgotten. */
+  async function purgeAll (body: Buffer): Promise<Purged> {
+    const [first, ...others] = crew.all.filter(({ isListening }) => isListening)
+    if (first === undefined) throw unavailable('no worker is there yet')
+    const purged = valueOf(await first.ask({ what: 'purge', body })) as Purged
+    const told = await Promise.all(others.map(async worker => await worker.ask({ what: 'follow', body })))
+    return { ...purged, everywhere: purged.everywhere && told.every(one => 'value' in one) }
+  }
+}
+
+function valueOf (told: Told): unknown {
+  if ('value' in told) return told.value
+  if ('error' in told) throw unavailable(told.error)
+  const { status, code, message, lines } = told.refusal
+  throw new Refusal(status, code, message, lines)
+}

@@ -1,0 +1,52 @@
+import { Gauge, type Registry } from 'prom-client'
+import { type Memory } from '../cache/memory.js'
+import { type Tracker } from '../ledger/tracker.js'
+import { type Member } from '../nodes/member.js'
+
+/** What gauges read at the moment of a scrape. */
+export interface Observed {
+  readonly tracker: Tracker
+  readonly memory: Memory
+  readonly fleet: { readonly members: readonly Member[] }
+  /** Whether Redis answers; undefined where none is configured. */
+  readonly redis: { readonly isUp: boolean } | undefined
+}
+
+/** What one number is made of those of several processes: of what each has for itself the sum, else what an operator should know of. */
+type Across = 'sum' | 'max' | 'min'
+
+type Labelled = [labels: Record<string, string>, value: number]
+
+/** Registers what is measured when it is scraped. */
+export function addGauges (registry: Registry, { tracker, memory, fleet, redis }: Observed): void {
+  const shown = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): Labelled[] => [[{}, tracker.position === undefined ? NaN : Number(read(tracker.position))]]
+  const each = (read: (member: Member) => number) => (): Labelled[] => fleet.members.map(member => [{ upstream: member.node.name }, read(member)])
+  const tier = (read: () => number) => (): Labelled[] => [[{ tier: 'memory' }, read()]]
+  add('varve_ledger_version', 'The ledger version shown to clients.', 'max', [], shown(({ head }) => head.version))
+  add('varve_ledger_oldest_version', 'The oldest version that a node still has.', 'min', [], shown(({ oldest }) => oldest.version))
+  add('varve_ledger_block_height', 'The block height shown to clients.', 'max', [], shown(({ head }) => head.blockHeight))
+  add('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', 'min', [], shown(({ oldest }) => oldest.blockHeight))
+  add('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', 'max', [], () => [[{}, tracker.ageMs / 1000]])
+  add('varve_upstream_up', 'Whether the node answers and is asked.', 'min', ['upstream'], each(({ isUp }) => Number(isUp)))
+  add('varve_upstream_lag_versions', 'How far the node is behind the position shown.', 'max', ['upstream'],
+    each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
+  add('varve_upstream_oldest_version', 'The oldest version that the node has.', 'max', ['upstream'], each(({ window }) => Number(window?.oldest ?? NaN)))
+  add('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', 'min', [], () => [[{}, Number(redis?.isUp ?? false)]])
+  add('varve_cache_entries', 'Entries kept.', 'sum', ['tier'], tier(() => memory.entries))
+  add('varve_cache_bytes', 'What the entries cost, keys and overhead included.', 'sum', ['tier'], tier(() => memory.bytes))
+
+  function add (name: string, help: string, across: Across, labelNames: string[], read: () => Labelled[]): void {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      labelNames,
+      aggregator: across,
+      registers: [registry],
+      collect: () => {
+        // A node may have left the configuration.
+        gauge.reset()
+        for (const [labels, value] of read()) gauge.set(labels, value)
+      }
+    })
+  }
+}

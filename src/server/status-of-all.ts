@@ -1,0 +1,37 @@
+import { type Readiness, type Status as StatusOfOne } from './status.js'
+
+/** What one of several workers tells of itself. */
+export type Status = StatusOfOne & { readonly pid: number }
+
+/** Reads can be answered where one worker can; what any of them complains of is told, and that there are fewer than there should be. */
+export function readinessOfAll (statuses: readonly Status[], wanted: number, isStopping: boolean): Readiness {
+  const ready = statuses.filter(status => status.ready).length
+  return {
+    ready: !isStopping && ready > 0,
+    degraded: [...new Set([
+      ...(isStopping ? ['stopping'] : []),
+      ...(ready < wanted ? [`${ready} of ${wanted} workers are ready`] : []),
+      ...statuses.flatMap(({ degraded }) => degraded)
+    ])]
+  }
+}
+
+/** What the worker says that has got furthest, with what nodes are being asked by all. */
+export function statusOfAll (statuses: readonly Status[], wanted: number, isStopping: boolean): object {
+  const [best] = statuses.toSorted((a, b) => versionOf(a) < versionOf(b) ? 1 : -1)
+  return {
+    ...best,
+    pid: undefined,
+    ...readinessOfAll(statuses, wanted, isStopping),
+    upstreams: best?.upstreams.map(upstream => ({ ...upstream, underWay: sumOf(statuses, upstream.name, 'underWay') })) ?? [],
+    workers: statuses.map(({ pid, ready, degraded, position }) => ({ pid, ready, degraded, version: position?.version }))
+  }
+}
+
+function versionOf ({ position }: Status): bigint {
+  return position === undefined ? -1n : BigInt(position.version)
+}
+
+function sumOf (statuses: readonly Status[], name: string, what: 'underWay'): number {
+  return statuses.reduce((sum, { upstreams }) => sum + (upstreams.find(upstream => upstream.name === name)?.[what] ?? 0), 0)
+}

@@ -1,0 +1,139 @@
+import cluster from 'node:cluster'
+import { within } from '../within.js'
+import { type Patience, type ToWorker } from './messages.js'
+import { type Ended, WorkerProcess, type WorkerOptions } from './worker-process.js'
+
+/** What the workers of one configuration are begun with. */
+export type Edition = WorkerOptions & { readonly count: number }
+
+/** Who is told of what becomes of workers. */
+export interface CrewListener {
+  /** One has ended that should not have, or was ended because it gave no sign of life. */
+  onLost (pid: number, ended: Ended): void
+  /** None could be put in its place yet, and it is tried again. */
+  onNotReplaced (reason: string): void
+  /** One is gone, whatever the reason. */
+  onEnded (worker: WorkerProcess): void
+}
+
+const tickMs = 1000
+// A worker that is busy for longer than this is stuck: its clients have given up long before.
+const silentTicks = 10
+// What cannot start is not started without end at full speed.
+const firstPauseMs = 250
+const longestPauseMs = 10_000
+// A worker that was told to stop answers what it has, which it does within ten seconds.
+const stopMs = 11_000
+
+/** The worker processes: as many as are wanted, each replaced when it ends. */
+export class Crew {
+  readonly #listener: CrewListener
+  readonly #workers = new Set<WorkerProcess>()
+  readonly #leaving = new Set<WorkerProcess>()
+  readonly #timer: NodeJS.Timeout
+  #edition: Edition
+  #isOver = false
+
+  constructor (program: string, edition: Edition, listener: CrewListener) {
+    this.#edition = edition
+    this.#listener = listener
+    cluster.setupPrimary({ exec: program, args: ['worker'], serialization: 'advanced' })
+    this.#timer = setInterval(() => { this.#endWhoIsStuck() }, tickMs).unref()
+  }
+
+  /** Those that are to stay. */
+  get staying (): readonly WorkerProcess[] {
+    return [...this.#workers]
+  }
+
+  /** All that answer clients, or soon will, those that leave last. */
+  get all (): readonly WorkerProcess[] {
+    return [...this.#workers, ...this.#leaving]
+  }
+
+  /** Resolves with the address when every worker listens; throws what kept one from it. */
+  async listen (): Promise<string> {
+    const begun = Array.from({ length: this.#edition.count }, () => this.#add(this.#edition))
+    const [url = ''] = await Promise.all(begun.map(async worker => await worker.listening))
+    for (const worker of begun) this.#watch(worker)
+    return url
+  }
+
+  /** Resolves when every worker has asked the nodes where they stand. */
+  async ready (): Promise<void> {
+    await Promise.all([...this.#workers].map(async worker => { await worker.ready.catch(() => {}) }))
+  }
+
+  /** Tells all of them, but for the one that told it. */
+  tell (message: ToWorker, from?: WorkerProcess): void {
+    for (const worker of this.all) if (worker !== from) worker.tell(message)
+  }
+
+  /** Puts workers of another edition in the place of those that run, one by one; throws where the first of them cannot start, and nothing has changed then. */
+  async roll (edition: Edition): Promise<void> {
+    const old = [...this.#workers]
+    for (let at = 0; at < edition.count && !this.#isOver; at++) {
+      const worker = this.#add(edition)
+      try {
+        await worker.ready
+      } catch (error) {
+        await this.#retire(worker)
+        throw error
+      }
+      // From the first that has come up to stay, whoever is lost is replaced by one of these.
+      this.#edition = edition
+      this.#watch(worker)
+      const leaving = old.shift()
+      if (leaving !== undefined) await this.#retire(leaving)
+    }
+    await Promise.all(old.map(async worker => { await this.#retire(worker) }))
+  }
+
+  /** Has all of them answer what they have, and end. */
+  async stop (patience?: Patience): Promise<void> {
+    this.#isOver = true
+    clearInterval(this.#timer)
+    await Promise.all(this.all.map(async worker => { await this.#retire(worker, patience) }))
+  }
+
+  #add (edition: Edition): WorkerProcess {
+    const worker = new WorkerProcess(edition)
+    this.#workers.add(worker)
+    worker.ended.then(() => { this.#listener.onEnded(worker) }, () => {})
+    return worker
+  }
+
+  #watch (worker: WorkerProcess): void {
+    worker.ended.then(async ended => {
+      if (!this.#workers.delete(worker) || this.#isOver) return
+      this.#listener.onLost(worker.pid, ended)
+      await this.#replace(firstPauseMs)
+    }).catch(() => {})
+  }
+
+  async #replace (pauseMs: number): Promise<void> {
+    const worker = this.#add(this.#edition)
+    try {
+      await worker.listening
+      this.#watch(worker)
+    } catch (error) {
+      await this.#retire(worker)
+      this.#listener.onNotReplaced((error as Error).message)
+      await new Promise(resolve => { setTimeout(resolve, pauseMs) })
+      if (!this.#isOver) await this.#replace(Math.min(2 * pauseMs, longestPauseMs))
+    }
+  }
+
+  async #retire (worker: WorkerProcess, patience?: Patience): Promise<void> {
+    this.#workers.delete(worker)
+    this.#leaving.add(worker)
+    worker.tell({ kind: 'stop', patience })
+    const ended = await within(stopMs, worker.ended)
+    if (ended === undefined) worker.kill()
+    this.#leaving.delete(worker)
+  }
+
+  #endWhoIsStuck (): void {
+    for (const worker of this.all) if (worker.isStuckAfter(silentTicks)) worker.kill()
+  }
+}

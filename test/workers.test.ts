@@ -1,0 +1,70 @@
+import t from 'tap'
+import { ask } from './support/client.js'
+import { nodeOf } from './support/replicas.js'
+import { until } from './support/until.js'
+import { varveAt } from './support/varve.js'
+import { eachWorker, pidsOf, quiet, token } from './support/workers.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'
+
+// Processes take their time to begin, so that these tests share theirs.
+t.test('several processes are one varve', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { timeoutMs: 20_000 } })
+  const purge = async (body: object): Promise<unknown> => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(body) })
+
+  await t.test('each answers at one address from a memory of its own, and an operator sees them as one', async t => {
+    t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
+    t.equal((await pidsOf(varve)).length, 2)
+    const seen = await eachWorker(varve, modules(2000))
+    t.equal(seen.filter(status => status.includes('uri-miss')).length, 2, 'each reads it once')
+    t.equal(seen.filter(status => status.includes('hit')).length, 2)
+    t.equal(await varve.metric(misses), 2)
+    t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 2)
+    t.equal(await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="miss"}'), 2)
+    t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 2)
+    t.equal(await varve.metric('varve_ledger_version'), Number(node.ledger.head.version))
+    t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
+    t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { ready: true, position: { version: String(node.ledger.head.version) }, upstreams: [{ name: 'node', state: 'up' }] })
+  })
+
+  await t.test('a new head that one has seen is shown by the others at once', async t => {
+    node.ledger.grow(5)
+    const head = String(node.ledger.head.version)
+    t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { headers: { 'x-node-ledger-version': head } }, 'one reads the latest state')
+    await until(async () => {
+      const shown = []
+      for (let nth = 0; nth < 4; nth++) shown.push((await varve.get(modules(2000))).headers['x-node-ledger-version'])
+      return shown.every(version => version === head)
+    }, 'each shows it with what it has kept', 2000)
+  })
+
+  await t.test('a purge has reached each before it is answered, and what cannot be purged is refused as by one process', async t => {
+    t.ok((await eachWorker(varve, modules(2000))).every(status => status.includes('hit')))
+    t.match(await purge({ method: 'GET', url: modules(2000) }), { status: 200, body: '{"purged":true,"everywhere":true}' })
+    t.equal((await eachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
+    t.match(await purge({ all: true }), { status: 200, body: /"generation":2/ })
+    t.equal((await eachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
+    t.match(await purge({ method: 'GET' }), { status: 400, body: /invalid_input/ })
+    t.match(await ask(varve.adminUrl, '/purge', { method: 'POST', body: '{}' }), { status: 401 })
+  })
+
+  await t.test('one that dies is replaced, its clients hear so at once, and nothing that it counted is lost', async t => {
+    const counted = await varve.metric(misses)
+    node.asked.reset()
+    node.faults.add({ kind: 'hang', match: 'account_modules' })
+    const hanging = [1, 2, 3, 4].map(async version => await varve.get(modules(version)).then(({ status }) => String(status), (error: Error & { code?: string }) => String(error.code)))
+    await until(() => node.asked.of('account_modules') === 4, 'each has questions under way')
+    const [lost = 0, stays = 0] = await pidsOf(varve)
+    process.kill(lost, 'SIGKILL')
+    t.equal(await Promise.race(hanging), 'ECONNRESET', 'whoever it was answering')
+    await until(async () => (await pidsOf(varve)).length === 2 && !(await pidsOf(varve)).includes(lost), 'another is in its place')
+    t.ok((await pidsOf(varve)).includes(stays), 'the other was not touched')
+    node.faults.clear()
+    t.same((await Promise.all(hanging)).sort(), ['503', '503', 'ECONNRESET', 'ECONNRESET'], 'those of the other had the node\'s end of them')
+    t.equal(await varve.metric(misses), counted)
+    await eachWorker(varve, modules(3000))
+    t.equal(await varve.metric(misses), (counted ?? 0) + 2)
+  })
+})
