@@ -37,7 +37,7 @@ export async function runWorker (io: Io): Promise<ExitCode> {
 }
 
 /** What a worker and the primary process say to each other. */
-class WorkerLine {
+export class WorkerLine {
   readonly begun: Promise<Begin>
   readonly #tell: (message: ToPrimary) => void
   readonly #probes: RemoteProbes

@@ -2,9 +2,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
+import { keysThatStay } from '../../src/config/exchange.js'
 import { type Environment, type Flags, type Loaded, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
 import { withoutEffect } from '../../src/config/not-yet.js'
+import { type Config } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
 
 // Section 2 of the contract, with the one upstream that it shows and the keys that varve adds.
@@ -385,6 +387,21 @@ t.test('shown settings hold neither of the passwords of a Redis, and say where t
   t.match(redis, { url: null, username: 'shown', password: '***', sentinel: { name: 'm', hosts: ['h:1'], password: '***' } })
   t.match(config.cache.redis, { password: 's3cret', sentinel: { password: 's3cret' } })
   t.match(maskSecrets(loadConfig({}, {}).config).cache.redis, { username: null, password: null, sentinel: { password: null } })
+})
+
+t.test('no more workers are taken than the node that takes the fewest reads at once can be shared among', async t => {
+  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 2 }]'), {
+    workers: 'expected no more than upstreams.1.maxConcurrent, of which each worker has its share, got 3'
+  })
+  t.equal(load(t, 'workers: 2\nupstreams: [{ url: "http://b", maxConcurrent: 2 }]').config.workers, 2)
+})
+
+t.test('of two configurations it is known which keys a running process cannot take in', async t => {
+  const of = (text: string): Config => load(t, text).config
+  const before = of('upstreams: [{ url: "http://a" }]')
+  t.same(keysThatStay(before, of('upstreams: [{ url: "http://b" }]\nlimits: { bodyKb: 5 }\nlog: { level: warn }\nadmin: { token: other }')), [])
+  t.same(keysThatStay(before, of('listen: h:1\nadmin: { listen: "h:2" }\nchainId: 4\nhead: { pollMs: 50 }\ncache: { redis: { url: "redis://h" } }\nworkers: 2\nupstreams: [{ url: "http://a" }]')), ['listen', 'admin.listen', 'workers', 'chainId', 'head', 'cache'])
+  t.same(keysThatStay(before, of('')), ['upstreams'], 'the embedded node is begun with the process')
 })
 
 t.test('what was given is known by its path, and so is what of it has no effect yet', async t => {

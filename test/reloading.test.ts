@@ -1,0 +1,95 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Command, start } from './cli/command.js'
+import { ask } from './support/client.js'
+import { nodeOf } from './support/replicas.js'
+import { stubNode } from './support/stub-node.js'
+import { until } from './support/until.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+
+/** varve with a file that a test may change, and have read anew. */
+async function reloadable (t: Test, text: string): Promise<{ command: Command, url: string, adminUrl: string, reload: (text: string) => Promise<Record<string, unknown>> }> {
+  const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
+  const command = start(t, ['--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'])
+  const [, url = '', adminUrl = ''] = await command.saw(/"url":"([^"]+)","adminUrl":"([^"]+)","msg":"listening"/)
+  await command.saw(/the node answers/)
+  return {
+    command,
+    url,
+    adminUrl,
+    reload: async changed => {
+      const before = command.log().length
+      const told = (): Record<string, unknown> | undefined => command.log().slice(before).find(({ msg }) => /the configuration was exchanged|the new configuration is refused/.test(String(msg)))
+      writeFileSync(file, changed)
+      command.signal('SIGHUP')
+      await until(() => told() !== undefined, 'the configuration was looked at')
+      return told() ?? {}
+    }
+  }
+}
+
+t.test('SIGHUP exchanges nodes, limits and keys in the process that runs, which loses neither its cache nor its connections', async t => {
+  const [one, two] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
+  const { url, adminUrl, reload } = await reloadable(t, `upstreams: [{ name: one, url: "${one.url}" }]\nadmin: { token: before }\n`)
+  t.match((await ask(url, modules(2000))).headers, { 'cache-status': /stored/ })
+  t.match(await reload(`upstreams: [{ name: two, url: "${two.url}" }]\nadmin: { token: after }\nlimits: { bodyKb: 1, headerKb: 4 }\npassThrough: none\ncors: { origins: ["https://a.example"] }\nlog: { access: true }\n`),
+    { level: 30, msg: 'the configuration was exchanged' })
+  one.asked.reset()
+  two.asked.reset()
+  t.match((await ask(url, modules(2000))).headers, { 'cache-status': 'varve; hit; detail=memory' })
+  t.match(await ask(url, modules(2001)), { status: 200 })
+  t.same([one.asked.of('account_modules'), two.asked.of('account_modules')], [0, 1])
+  t.match(await ask(url, '/v1/spec.json'), { status: 404 })
+  t.match(await ask(url, '/v1/tables/0x1/item', { method: 'POST', headers: { 'content-type': 'application/json' }, body: `{"key":"${'x'.repeat(2000)}"}` }), { status: 413 })
+  t.match(await ask(url, modules(2000), { headers: { 'x-long': 'x'.repeat(6000) } }), { status: 431 })
+  t.match((await ask(url, modules(2000), { headers: { origin: 'https://b.example' } })).headers, { vary: /Origin/ })
+  t.match(await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer before' }, body: '{"all":true}' }), { status: 401 })
+  t.match(await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer after' }, body: '{"all":true}' }), { status: 200 })
+  const metrics = (await ask(adminUrl, '/metrics')).body
+  t.match(metrics, /varve_upstream_up\{upstream="two"\} 1/)
+  t.notMatch(metrics, /varve_upstream_up\{upstream="one"\}/)
+})
+
+t.test('what a node is being asked when it leaves the configuration is answered', async t => {
+  const [leaves, stays] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
+  const { url, reload } = await reloadable(t, `upstreams: [{ url: "${leaves.url}" }]\n`)
+  leaves.faults.add({ kind: 'slow', ms: 700, match: 'account_modules' })
+  const asked = ask(url, modules(2000))
+  await until(() => leaves.asked.of('account_modules') === 1, 'it is being asked')
+  t.match(await reload(`upstreams: [{ url: "${stays.url}" }]\n`), { msg: 'the configuration was exchanged' })
+  t.match(await asked, { status: 200 })
+  leaves.asked.reset()
+  t.match(await ask(url, modules(2001)), { status: 200 })
+  t.same(leaves.asked.counts, {}, 'nothing more is asked of it')
+})
+
+t.test('a wrong configuration is refused with every reason, and the old one goes on; so is one whose files cannot be used', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const text = `upstreams: [{ url: "${node.url}" }]\n`
+  const { url, reload, command } = await reloadable(t, text)
+  t.match(await reload('upstreams: [{ url: nowhere, headers: { x: s3cret } }]\ncolour: red\n'), { level: 50, msg: 'the new configuration is refused, and the old one goes on', reasons: [/^upstreams\.0\.url: expected an http/, /^colour: unknown key/] })
+  t.match(await reload('upstreams: ['), { level: 50 })
+  t.match(await ask(url, modules(2000)), { status: 200 })
+  t.match(await reload(text), { level: 30 }, 'the next one is looked at as ever')
+  t.notMatch(command.out(), /s3cret/)
+})
+
+t.test('a key that a running process cannot take in is named, and the rest is exchanged', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, reload, command } = await reloadable(t, `upstreams: [{ url: "${node.url}" }]\n`)
+  t.match(await reload(`upstreams: [{ url: "${node.url}" }]\nworkers: 2\ncache: { memory: { maxMb: 64 } }\npassThrough: none\n`), { msg: 'the configuration was exchanged' })
+  t.same(command.log().filter(({ msg }) => /when varve is started anew/.test(String(msg))).map(({ key }) => key), ['workers', 'cache'])
+  t.match(await ask(url, '/v1/spec.json'), { status: 404 })
+})
+
+t.test('a node of another chain that is put in the place of all is not believed: history is served on, and nothing of the other chain', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const foreign = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('[]') })
+  const { url, reload } = await reloadable(t, `upstreams: [{ url: "${node.url}" }]\n`)
+  const before = await ask(url, modules(2000))
+  await reload(`upstreams: [{ url: "${foreign.url}" }]\n`)
+  t.match(await ask(url, modules(2000)), { status: 200, body: before.body })
+  t.match(await ask(url, modules(15)), { status: 503 })
+})
