@@ -46,7 +46,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     await Promise.all([...open].map(async polls => { await polls.close() }))
   }
   try {
-    const url = await crew.listen().catch((error: unknown) => { throw new Error(`no worker could be started: ${(error as Error).message}`) })
+    const url = await crew.listen()
     const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
     log.info({ url, adminUrl, workers: config.workers }, 'listening')
     await crew.ready()

@@ -50,7 +50,7 @@ export class WorkerProcess {
       this.#worker.on('error', error => { this.#fail(error.message) })
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
         this.#isListening = this.#isReady = false
-        this.#fail(`it has ended: ${signal ?? code}`)
+        this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
         for (const answer of this.#answers.values()) answer({ error: 'the worker has ended' })
         resolve({ code, signal })
       })

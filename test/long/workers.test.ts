@@ -1,11 +1,16 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
-import { nodeOf } from '../support/replicas.js'
+import { ask } from '../support/client.js'
+import { nodeOf, portOf } from '../support/replicas.js'
+import { startRedis } from '../support/redis-server.js'
 import { ok, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { pidsOf, quiet } from '../support/workers.js'
+import { eachWorker, pidsOf, quiet, token } from '../support/workers.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
@@ -93,4 +98,121 @@ t.test('a node is never asked for more at once by all workers than it is configu
   const answers = await Promise.all(Array.from({ length: 14 }, async (_none, nth) => await varve.get(modules(20 + nth))))
   t.same(answers.map(({ status }) => status).filter(status => status !== 200), [])
   t.ok(most <= 4, `${most} at once`)
+})
+
+t.test('a worker that hangs is replaced as one that has died', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
+  const [stuck = 0] = await pidsOf(varve)
+  process.kill(stuck, 'SIGSTOP')
+  await until(async () => {
+    const pids = await pidsOf(varve)
+    return pids.length === 2 && !pids.includes(stuck)
+  }, 'another is in its place', 25_000)
+})
+
+t.test('when the chain is reset all workers go over to the new one, and none serves what it kept of the old one', async t => {
+  const old = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, old.url, { ...quiet, workers: 2, head: { pollMs: 200 } })
+  const target = '/v1/blocks/by_version/2000'
+  const before = (await varve.get(target)).body
+  await eachWorker(varve, target)
+  await until(() => old.asked.of('block_by_height') >= 4, 'each knows the chain by some blocks')
+  const port = portOf(old)
+  await old.close()
+  t.equal((await varve.get(target)).body, before, 'history is served with no node')
+  const longer = await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
+  const now = (await ask(longer.url, target)).body
+  t.not(now, before)
+  await until(async () => {
+    const bodies = []
+    for (let nth = 0; nth < 4; nth++) bodies.push((await varve.get(target)).body)
+    return bodies.every(body => body === now)
+  }, 'each has gone over')
+  for (let nth = 0; nth < 20; nth++) t.equal((await varve.get(target)).body, now)
+})
+
+t.test('workers share a Redis as replicas do: what one has read the others need not, and a purge reaches it and all of them', async t => {
+  const [node, redis] = [await nodeOf(t, { prunedBlocks: 0 }), await startRedis(t)]
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 3, cache: { redis: { url: redis.url } } })
+  t.match((await varve.get(modules(2000))).headers, { 'cache-status': /stored/ })
+  await until(async () => (await redis.client.keys('varve:1:*')).some(key => key.includes('accounts')), 'it is shared')
+  const seen = await eachWorker(varve, modules(2000), 3)
+  t.notOk(seen.some(status => status.includes('uri-miss')), String(seen))
+  t.ok(seen.some(status => status.includes('redis')))
+  const purged = await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify({ method: 'GET', url: modules(2000) }) })
+  t.match(purged, { status: 200, body: '{"purged":true,"everywhere":true}' })
+  t.match((await varve.get(modules(2000))).headers, { 'cache-status': /uri-miss/ })
+  t.match(await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: '{"all":true}' }), { status: 200 })
+  t.equal((await eachWorker(varve, modules(2000), 3)).filter(status => status.includes('uri-miss')).length, 1)
+})
+
+/** The compiled program, with what it has logged. */
+function program (t: Test, args: readonly string[]): { child: ChildProcess, log: () => Array<Record<string, unknown>>, err: () => string, saw: (pattern: RegExp) => Promise<RegExpExecArray>, code: Promise<number | null> } {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), ...args], { env: {}, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  t.teardown(() => child.kill('SIGKILL'))
+  let out = ''
+  let err = ''
+  child.stdout.on('data', text => { out += String(text) })
+  child.stderr.on('data', text => { err += String(text) })
+  return {
+    child,
+    log: () => out.split('\n').slice(0, -1).map(line => JSON.parse(line) as Record<string, unknown>),
+    err: () => err,
+    saw: async pattern => {
+      await until(() => pattern.test(out), String(pattern))
+      return pattern.exec(out) as RegExpExecArray
+    },
+    code: new Promise(resolve => child.once('close', resolve))
+  }
+}
+
+t.test('the program with workers: one line names its addresses, SIGHUP rolls, a wrong file is refused, and Ctrl-C, which reaches every process, ends all of them in turn', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const text = `upstreams: [{ url: "${node.url}" }]\nlisten: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0" }\n`
+  const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
+  const varve = program(t, ['--config', file, '--workers', '2'])
+  const [, url = '', adminUrl = ''] = await varve.saw(/"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/)
+  t.equal(varve.log().filter(({ msg }) => msg === 'listening').length, 1)
+  const pids = async (): Promise<number[]> => (JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers.map(({ pid }) => pid)
+  const before = await pids()
+  writeFileSync(file, `${text}colour: red\n`)
+  varve.child.kill('SIGHUP')
+  await varve.saw(/"reasons":\["colour: unknown key[^"]*"\],"msg":"the new configuration is refused/)
+  t.same(await pids(), before)
+  writeFileSync(file, `${text}passThrough: none\n`)
+  varve.child.kill('SIGHUP')
+  await varve.saw(/the configuration was exchanged/)
+  const after = await pids()
+  t.notOk(after.some(pid => before.includes(pid)))
+  t.match(await ask(url, '/v1/spec.json'), { status: 404 })
+  // As a terminal does it.
+  process.kill(-(varve.child.pid ?? 0), 'SIGINT')
+  t.equal(await varve.code, 0)
+  t.equal(varve.err(), '')
+  t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGINT' }, { msg: 'stopped' }])
+  for (const pid of after) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+})
+
+t.test('workers end with the process that began them, however that ends', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = program(t, ['--upstream', node.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '2'])
+  const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
+  const { workers } = JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }
+  t.equal(workers.length, 2)
+  varve.child.kill('SIGKILL')
+  await until(() => workers.every(({ pid }) => {
+    try {
+      return !process.kill(pid, 0)
+    } catch {
+      return true
+    }
+  }), 'they are gone')
+})
+
+t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = program(t, ['--upstream', node.url, '--listen', new URL(node.url).host, '--admin', '127.0.0.1:0', '--workers', '2'])
+  t.equal(await varve.code, 1)
+  t.match(varve.err(), /^varve: cannot listen on \S+ \(listen\): .*EADDRINUSE.*\n$/)
 })
