@@ -39,6 +39,9 @@ export class Metrics {
   readonly #redisErrors = new Counter({ ...this.#at, name: 'varve_redis_errors_total', help: 'What Redis did not do, or not in time.', labelNames: ['operation'] })
   readonly #redisSeconds = new Histogram({ ...this.#at, name: 'varve_redis_duration_seconds', help: 'Time Redis took.', labelNames: ['operation'], buckets: seconds })
 
+  readonly #workersLost = new Counter({ ...this.#at, name: 'varve_workers_lost_total', help: 'Workers that have ended by themselves, or hung, and were replaced.' })
+  readonly #reloads = new Counter({ ...this.#at, name: 'varve_config_reloads_total', help: 'Times that the configuration was read anew, by what came of it.', labelNames: ['result'] })
+
   constructor () {
     collectDefaultMetrics({ register: this.registry })
     // A series that exists from the start, at 0, is one that an alert can be written on.
@@ -49,6 +52,7 @@ export class Metrics {
       this.#prunedDistance.zero({ endpoint })
     }
     this.#evictions.inc({ tier: 'memory' }, 0)
+    for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
     for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
     for (const operation of redisOperations) {
       this.#redisErrors.inc({ operation }, 0)
@@ -95,6 +99,14 @@ export class Metrics {
 
   staleLatest (): void {
     this.#staleLatest.inc()
+  }
+
+  workerLost (): void {
+    this.#workersLost.inc()
+  }
+
+  reloaded (result: 'exchanged' | 'refused'): void {
+    this.#reloads.inc({ result })
   }
 
   reset (): void {

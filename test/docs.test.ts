@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { loadConfig } from '../src/config/load.js'
@@ -39,11 +39,11 @@ t.test('the dashboards ask only for metrics that exist or that the contract name
   }
 })
 
-t.test('the README stays under 200 lines, and every file that it or ARCHITECTURE.md links to exists', async t => {
+t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.md or a page of docs links to exists', async t => {
   t.ok(text('README.md').split('\n').length < 200)
-  for (const page of ['README.md', 'ARCHITECTURE.md']) {
-    for (const [, link = ''] of text(page).matchAll(/\]\(([^)#:]+)\)/g)) t.ok(text(link), `${page}: ${link}`)
-    for (const [path] of text(page).matchAll(/\b(?:(?:src|test|config|bench|reads|ledger|cache|nodes|proxy|server|cli)\/)+[a-z/-]+\.(?:ts|yaml|md)/g)) {
+  for (const page of ['README.md', 'ARCHITECTURE.md', ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) {
+    for (const [, link = ''] of text(page).matchAll(/\]\(([^)#:]+)\)/g)) t.ok(text(dirname(page), link), `${page}: ${link}`)
+    for (const [path] of text(page).matchAll(/\b(?:(?:src|test|config|bench|reads|ledger|cache|nodes|proxy|server|cli|workers|metrics)\/)+[a-z/-]+\.(?:ts|yaml|md)/g)) {
       t.ok(existsSync(join(root, path)) || existsSync(join(root, 'src', path)), `${page}: ${path}`)
     }
   }

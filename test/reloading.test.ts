@@ -68,9 +68,10 @@ t.test('what a node is being asked when it leaves the configuration is answered'
 t.test('a wrong configuration is refused with every reason, and the old one goes on; so is one whose files cannot be used', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const text = `upstreams: [{ url: "${node.url}" }]\n`
-  const { url, reload, command } = await reloadable(t, text)
+  const { url, adminUrl, reload, command } = await reloadable(t, text)
   t.match(await reload('upstreams: [{ url: nowhere, headers: { x: s3cret } }]\ncolour: red\n'), { level: 50, msg: 'the new configuration is refused, and the old one goes on', reasons: [/^upstreams\.0\.url: expected an http/, /^colour: unknown key/] })
   t.match(await reload('upstreams: ['), { level: 50 })
+  t.match((await ask(adminUrl, '/metrics')).body, /varve_config_reloads_total\{result="refused"\} 2\n/)
   t.match(await ask(url, modules(2000)), { status: 200 })
   t.match(await reload(text), { level: 30 }, 'the next one is looked at as ever')
   t.notMatch(command.out(), /s3cret/)

@@ -7,10 +7,11 @@ const serveText = `varve serve: the caching read proxy (the default command)
   --listen HOST:PORT     public listener, default 127.0.0.1:8080       (VARVE_LISTEN)
   --admin HOST:PORT      admin listener, default 127.0.0.1:9464        (VARVE_ADMIN)
   --redis URL            shared store                                  (VARVE_REDIS)
-  --workers N            processes, default 1                          (VARVE_WORKERS)
+  --workers N            processes that share the listener, default 1  (VARVE_WORKERS)
   --log-level LEVEL      fatal, error, warn, info, debug, trace, silent (VARVE_LOG_LEVEL)
 
 A flag is stronger than the environment, that than the file, that than the default.
+SIGHUP reads the configuration anew; SIGTERM and Ctrl-C finish what is under way.
 Port 0 takes a free one. With no upstream the embedded sandbox node is started.
 
   varve --upstream http://127.0.0.1:8081

@@ -22,7 +22,8 @@ export class Reloading {
   /** Reloads; who is told so while that is under way does it once more after it. */
   reload (): void {
     if (this.#underWay !== undefined) this.#isToldAgain = true
-    this.#underWay ??= this.#reloadAndAgain().finally(() => { this.#underWay = undefined })
+    // A start that has failed tells of itself.
+    this.#underWay ??= this.#reloadAndAgain().catch(() => {}).finally(() => { this.#underWay = undefined })
   }
 
   /** Begins none any more; resolves when the one under way is over. */
@@ -39,14 +40,16 @@ export class Reloading {
   }
 
   async #reload (): Promise<void> {
+    const varve = await this.#varve
     try {
       const { config, given } = this.#load()
-      const varve = await this.#varve
       const keys = await varve.exchange(config)
       for (const key of withoutEffect(given)) this.#log.warn({ key }, 'this key has no effect yet')
       for (const key of keys) this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
+      varve.metrics.reloaded('exchanged')
       this.#log.info('the configuration was exchanged')
     } catch (error) {
+      varve.metrics.reloaded('refused')
       const reasons = error instanceof ConfigError ? error.mistakes.map(({ path, message }) => `${path}: ${message}`) : [(error as Error).message]
       this.#log.error({ reasons }, 'the new configuration is refused, and the old one goes on')
     }

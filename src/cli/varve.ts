@@ -1,6 +1,7 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { keysThatStay } from '../config/exchange.js'
+import { type Metrics } from '../metrics.js'
 import { adminApp } from '../server/admin-app.js'
 import { readinessOf, statusOf } from '../server/status.js'
 import { listenOn, readerOf } from './reader.js'
@@ -10,6 +11,7 @@ import { type Patience } from '../workers/messages.js'
 export interface Varve {
   readonly url: string
   readonly adminUrl: string
+  readonly metrics: Pick<Metrics, 'reloaded'>
   /** Goes over to another configuration; throws where that cannot be done, and the one before goes on. Resolves with the keys that wait for a start. */
   exchange (config: Config): Promise<readonly string[]>
   stop (patience?: Patience): Promise<void>
@@ -33,6 +35,7 @@ export async function startAlone (config: Config, sandboxUrl: string | undefined
     return {
       url,
       adminUrl,
+      metrics: reader.metrics,
       exchange: async next => {
         await reader.exchange(next)
         log.level = next.log.level

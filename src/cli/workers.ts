@@ -30,7 +30,10 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   let current = config
   let isStopping = false
   const crew = new Crew(program, editionOf(config), {
-    onLost: (pid, { code, signal }) => { log.error({ lost: pid, code, signal }, 'a worker has ended: another takes its place') },
+    onLost: (pid, { code, signal }) => {
+      metrics.workerLost()
+      log.error({ lost: pid, code, signal }, 'a worker has ended: another takes its place')
+    },
     onNotReplaced: reason => { log.error({ reason }, 'no worker can take the place of one that has ended: it is tried again') },
     onEnded: worker => { summed.ends(worker) }
   })
@@ -50,7 +53,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
     log.info({ url, adminUrl, workers: config.workers }, 'listening')
     await crew.ready()
-    return { url, adminUrl, exchange, stop }
+    return { url, adminUrl, metrics, exchange, stop }
   } catch (error) {
     await close()
     throw error

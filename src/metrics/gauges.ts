@@ -32,6 +32,7 @@ export function addGauges (registry: Registry, { tracker, memory, fleet, redis }
     each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
   add('varve_upstream_oldest_version', 'The oldest version that the node has.', 'max', ['upstream'], each(({ window }) => Number(window?.oldest ?? NaN)))
   add('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', 'min', [], () => [[{}, Number(redis?.isUp ?? false)]])
+  add('varve_workers', 'Processes that answer reads.', 'sum', [], () => [[{}, 1]])
   add('varve_cache_entries', 'Entries kept.', 'sum', ['tier'], tier(() => memory.entries))
   add('varve_cache_bytes', 'What the entries cost, keys and overhead included.', 'sum', ['tier'], tier(() => memory.bytes))
 
