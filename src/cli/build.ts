@@ -117,6 +117,7 @@ function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySet
     eventsDefault: pages.eventsDefault,
     servePruned: pruned.serveCached,
     answerLocally: pruned.answerLocally,
+    pinsPages: pages.pinned,
     emit: headers.emit
   }
 }

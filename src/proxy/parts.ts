@@ -59,6 +59,8 @@ export interface ProxySettings {
   readonly servePruned: boolean
   /** Whether what the nodes have pruned is said to be gone without asking them. */
   readonly answerLocally: boolean
+  /** Whether a listing that began without a version goes on at the version of its first page. */
+  readonly pinsPages: boolean
   /** Whether the specification's header names, the node's own, or both are sent. */
   readonly emit: readonly ('node' | 'upstream')[]
 }

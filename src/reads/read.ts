@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Accept } from './accept.js'
 import { type Endpoint } from './endpoints.js'
 
-/** One canonical read: all that a node is asked, and so all that an answer can depend on. */
+/** One canonical read: all that a node is asked, and so all that a body can depend on; and what a client wants of when it was read and how its listing goes on. */
 export interface Read {
   readonly endpoint: Endpoint
   readonly path: string
@@ -12,6 +12,8 @@ export interface Read {
   readonly version: bigint | undefined
   /** The version that the answer speaks of, asked for in the query or named by a path; no position below it may be shown. */
   readonly speaksOf: bigint | undefined
+  /** Whether the version came in a cursor of varve's own: the cursor of the answer is to carry it on. */
+  readonly isPinned: boolean
   /** The page of events asked for, where it starts at a given one. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept

@@ -48,7 +48,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       settle: async () => { await poll.poll() },
       renewals: new Renewals(() => clock.ms),
       tally: { notKept: nothing, staleLatest: nothing, pruned: nothing },
-      settings: { isObserving: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, emit: ['node', 'upstream'] }
+      settings: { isObserving: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
     }
   }
 }
