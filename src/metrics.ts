@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type Memory } from './cache/memory.js'
+import { type Arrival, type Arrivals } from './ledger/arrivals.js'
 import { type Tracker } from './ledger/tracker.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type Member } from './nodes/member.js'
@@ -18,6 +19,7 @@ const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
 /** What gauges read at the moment of a scrape. */
 export interface Observed {
   readonly tracker: Tracker
+  readonly arrivals: Pick<Arrivals, 'waiting'>
   readonly memory: Memory
   readonly members: readonly Member[]
   /** Whether Redis answers; undefined where none is configured. */
@@ -43,6 +45,7 @@ export class Metrics {
   readonly #writes = new Counter({ ...this.#at, name: 'varve_cache_writes_total', help: 'Entries kept.', labelNames: ['tier'] })
   readonly #notKept = new Counter({ ...this.#at, name: 'varve_not_kept_total', help: 'Answers that were not kept, by the reason.', labelNames: ['endpoint', 'reason'] })
   readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Fetches of what moves that brought an answer from behind a position already shown.' })
+  readonly #waits = new Counter({ ...this.#at, name: 'varve_version_waits_total', help: 'Reads that waited for the fleet to reach a version, by whether it did in time.', labelNames: ['result'] })
   readonly #resets = new Counter({ ...this.#at, name: 'varve_chain_resets_total', help: 'Times that the chain turned out to be another one.' })
 
   readonly #corrupt = new Counter({ ...this.#at, name: 'varve_corrupt_entries_total', help: 'Shared entries that were not what was written under their key.' })
@@ -58,6 +61,7 @@ export class Metrics {
       for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
       this.#prunedDistance.zero({ endpoint })
     }
+    for (const result of ['reached', 'timeout']) this.#waits.inc({ result }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
     for (const operation of redisOperations) {
@@ -67,12 +71,13 @@ export class Metrics {
   }
 
   /** Registers the gauges, which are read when they are scraped. */
-  observe ({ tracker, memory, members, redis }: Observed): void {
+  observe ({ tracker, arrivals, memory, members, redis }: Observed): void {
     this.#gauge('varve_ledger_version', 'The ledger version shown to clients.', () => Number(tracker.position?.head.version ?? NaN))
     this.#gauge('varve_ledger_oldest_version', 'The oldest version that a node still has.', () => Number(tracker.position?.oldest.version ?? NaN))
     this.#gauge('varve_ledger_block_height', 'The block height shown to clients.', () => Number(tracker.position?.head.blockHeight ?? NaN))
     this.#gauge('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', () => Number(tracker.position?.oldest.blockHeight ?? NaN))
     this.#gauge('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', () => tracker.ageMs / 1000)
+    this.#gauge('varve_waiting_for_version', 'Reads that wait for the fleet to reach a version.', () => arrivals.waiting)
     const each = (valueOf: (member: Member) => number): Array<[labels: Record<string, string>, value: number]> => members.map(member => [{ upstream: member.node.name }, valueOf(member)])
     this.#gauges('varve_upstream_up', 'Whether the node answers and is asked.', ['upstream'], () => each(({ isUp }) => Number(isUp)))
     this.#gauges('varve_upstream_lag_versions', 'How far the node is behind the position shown.', ['upstream'],
@@ -103,6 +108,10 @@ export class Metrics {
 
   staleLatest (): void {
     this.#staleLatest.inc()
+  }
+
+  waited (result: Exclude<Arrival, 'no_place'>): void {
+    this.#waits.inc({ result })
   }
 
   reset (): void {

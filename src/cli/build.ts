@@ -5,6 +5,7 @@ import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
 import { Spellings } from '../cache/spellings.js'
 import { StreamEnds } from '../cache/stream-ends.js'
 import { type Config } from '../config/schema.js'
+import { Arrivals } from '../ledger/arrivals.js'
 import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
 import { LiveReleases } from '../nodes/live-releases.js'
@@ -51,8 +52,10 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
       nodes.forget()
       generations.wasReset(stamped)
     },
-    onAhead: () => { sharing?.tellHead() }
+    onAhead: () => { sharing?.tellHead() },
+    onShown: () => { arrivals.look() }
   }, share !== undefined)
+  const arrivals = new Arrivals(tracker, { now, onWaiting: () => { nodes.hurry() } })
   const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations })
   const sharing = share?.(redis, { upstreams: nodes.upstreams, tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
@@ -80,6 +83,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
   const parts: Parts = {
     now,
     tracker,
+    arrivals,
     memory,
     compressor: new Compressor(memory),
     shared: sharing?.store,
@@ -101,18 +105,20 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, memory, members: nodes.fleet.members, redis: sharing?.link })
+  metrics.observe({ tracker, arrivals, memory, members: nodes.fleet.members, redis: sharing?.link })
   const known: KnownReads = new Spellings(Math.max(minSpellingBytes, config.cache.memory.maxMb * mega * spellingShare))
   return { parts, known, metrics, nodes, generations, sharing }
 }
 
-function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySettings {
+function settingsOf ({ mode, waitForVersion, latest, pages, pruned, headers }: Config): ProxySettings {
   return {
     isObserving: mode === 'observe',
     promoteLatest: latest.promote,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,
     gasMs: latest.gasMs,
+    waitMs: waitForVersion.ms,
+    waitBlocks: waitForVersion.blocks,
     eventsTtlMs: pages.eventsTtlSeconds * 1000,
     eventsDefault: pages.eventsDefault,
     servePruned: pruned.serveCached,

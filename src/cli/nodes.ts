@@ -32,6 +32,8 @@ export interface Nodes {
   readonly upstreams: readonly Upstream[]
   /** Asks each where it stands; resolves when it is clear which chain it is, or no more word is to come. */
   settle (): Promise<void>
+  /** Asks each that answers where it stands, for somebody waits for that. */
+  hurry (): void
   /** The chain is another one now: what each has said is forgotten, and each is asked anew. */
   forget (): void
   /** Asks each where it stands, and from then on whenever that is due. */
@@ -80,6 +82,10 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
     settle: async () => {
       const polled = polls.map(async poll => { await poll.poll() })
       for (const word of polled) if (tracker.position === undefined) await word
+    },
+    hurry: () => {
+      // Who is down is looked at anyway, and who has asked for rest has it of this too.
+      members.forEach(({ isUp, health }, at) => { if (isUp && !health.isResting) polls[at]?.poll().catch(() => {}) })
     },
     forget: () => {
       fleet.forget(tracker.chainId)

@@ -75,10 +75,11 @@ export class Stamper {
     }
   }
 
-  /** The reply in the node's shape to what varve refuses; a known read carries the present position then too. */
+  /** The reply in the node's shape to what varve refuses; a known read carries the present position then too, and so does what is not there yet. */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
-    const head = isKnownRead ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines : ['cache-status', refusedStatus, 'cache-control', 'no-store']
+    const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
+    const head = bearsPosition ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines : ['cache-status', refusedStatus, 'cache-control', 'no-store']
     return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
   }
 

@@ -122,5 +122,16 @@ export const endpoints: readonly Endpoint[] = [
 ]
 
 function plain (name: EndpointName, takesAccept: boolean): Endpoint {
-  return { name, method: 'GET', path: ['v1', name], query: {}, offByDefault: [], takesTableKey: false, takesCursor: false, takesAccept, keyedBy: 'moment', renderedByRelease: false }
+  return {
+    name,
+    method: 'GET',
+    path: ['v1', name],
+    query: {},
+    offByDefault: [],
+    takesTableKey: false,
+    takesCursor: false,
+    takesAccept,
+    keyedBy: 'moment',
+    renderedByRelease: false
+  }
 }

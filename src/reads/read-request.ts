@@ -1,5 +1,6 @@
 import { readAccept } from './accept.js'
 import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
+import { readMinVersion } from './min-version.js'
 import { readPinned } from './pinned-cursor.js'
 import { type Read } from './read.js'
 import { invalidInput } from './refusal.js'
@@ -12,6 +13,8 @@ export interface ClientRequest {
   readonly accept: string | undefined
   readonly contentType: string | undefined
   readonly body: Buffer
+  /** The header in which the least version stands that an answer must have been read at. */
+  readonly minVersion?: string | readonly string[] | undefined
 }
 
 /** What of the nodes' own configuration shows in how a request is read. */
@@ -62,7 +65,8 @@ export function readRequest (match: Match, request: ClientRequest, defaults: Nod
     isPinned,
     page,
     accept,
-    body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined
+    body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined,
+    atLeast: readMinVersion(request.minVersion)
   }
 }
 

@@ -18,6 +18,8 @@ export interface Read {
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: ReadBody | undefined
+  /** The least version that an answer of the moment must have been read at, where a client says so; no body depends on it, so that it is in no key of what is kept. */
+  readonly atLeast: bigint | undefined
 }
 
 /** A table item request in its two texts. */
@@ -86,6 +88,11 @@ export function blockKeyOf (blocks: string, height: bigint | string): string {
 /** The key of what a moving read was answered a moment ago. */
 export function momentKeyOf (keys: ReadKeys): string {
   return `moment ${keys.text}`
+}
+
+/** The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and one who cannot have it must not fail others. */
+export function flightKeyOf (read: Read, key: string): string {
+  return read.atLeast === undefined || classOf(read) === 'immutable' ? key : `${key} from ${read.atLeast}`
 }
 
 /** The same read at a version: what a latest read turns out to have been. */

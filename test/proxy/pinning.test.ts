@@ -1,7 +1,10 @@
 import t, { type Test } from 'tap'
+import { makeEntry } from '../../src/cache/entry.js'
+import { Stamper } from '../../src/proxy/stamp.js'
 import { pinCursor, readPinned } from '../../src/reads/pinned-cursor.js'
 import { type Sandbox } from '../../src/sandbox/sandbox.js'
 import { ask, type Got } from '../support/client.js'
+import { partsAt, readOf } from '../support/parts.js'
 import { startRedis } from '../support/redis-server.js'
 import { written } from '../support/replicas.js'
 import { fromMemory, fromRedis, status, stored } from '../support/said.js'
@@ -134,6 +137,17 @@ t.test('in front of a varve that pins, what is kept has the node\'s own cursor, 
   t.match(await plain.get(modules), { headers: { 'x-node-cursor': '00ab' } })
   t.match(await plain.get(`${modules}?ledger_version=1000`), { headers: { [status]: fromMemory, 'x-node-cursor': '00ab' } })
   t.match(await (await varveAt(t, node.url, pinned)).get(modules), { headers: { 'x-node-cursor': pinCursor(1000n, '00ab') } })
+})
+
+t.test('lines that cannot be printed for many are left to be refused one by one, pinned or not', async t => {
+  const { parts } = partsAt(t, (await pageNode(t)).url)
+  const entry = makeEntry({ key: 'k', status: 200, contentType: 'a\u0001', body: Buffer.from('[]'), ownLines: ['x-aptos-cursor', '00ab'], release: undefined })
+  const reply = (target: string) => new Stamper(parts, 'off').reply(readOf(target), { name: 'hit_memory', kind: 'history', entry, position: undefined }, { ifNoneMatch: undefined, acceptEncoding: undefined })
+  for (const [target, cursor] of [[`${modules}?ledger_version=500`, '00ab'], [`${modules}?start=${pinCursor(500n, '00cd')}`, pinCursor(500n, '00ab')]] as const) {
+    const { text, lines } = reply(target)
+    t.equal(text, undefined)
+    t.ok(lines.includes(cursor))
+  }
 })
 
 t.test('other listings, the last page, and an error are not pinned', async t => {
