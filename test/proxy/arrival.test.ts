@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const version_ = 'x-node-ledger-version'
-const patient = { waitForVersion: { ms: 30_000 } }
+const patient = { waitForVersion: { ms: 5000 } }
 const hour = { waitForVersion: { ms: 3_600_000 } }
 
 /** Every read that names a version, at one. */

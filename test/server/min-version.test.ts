@@ -98,7 +98,7 @@ t.test('who asks for a version may wait a second for it where nobody else may', 
 })
 
 t.test('the least version and the one asked for may both be to come', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 30_000 } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const head = headOf(sandbox)
   const asked = atLeast(varve, head + 1n, [`${modules}?ledger_version=${head + 20n}`])
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
