@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { type Arrival } from './ledger/arrivals.js'
 import { addGauges, type Observed } from './metrics/gauges.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
@@ -33,6 +34,7 @@ export class Metrics {
   readonly #writes = new Counter({ ...this.#at, name: 'varve_cache_writes_total', help: 'Entries kept.', labelNames: ['tier'] })
   readonly #notKept = new Counter({ ...this.#at, name: 'varve_not_kept_total', help: 'Answers that were not kept, by the reason.', labelNames: ['endpoint', 'reason'] })
   readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Fetches of what moves that brought an answer from behind a position already shown.' })
+  readonly #waits = new Counter({ ...this.#at, name: 'varve_version_waits_total', help: 'Reads that waited for the fleet to reach a version, by whether it did in time.', labelNames: ['result'] })
   readonly #resets = new Counter({ ...this.#at, name: 'varve_chain_resets_total', help: 'Times that the chain turned out to be another one.' })
 
   readonly #corrupt = new Counter({ ...this.#at, name: 'varve_corrupt_entries_total', help: 'Shared entries that were not what was written under their key.' })
@@ -51,6 +53,7 @@ export class Metrics {
       for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
       this.#prunedDistance.zero({ endpoint })
     }
+    for (const result of ['reached', 'timeout']) this.#waits.inc({ result }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
     for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
@@ -107,6 +110,10 @@ export class Metrics {
 
   reloaded (result: 'exchanged' | 'refused'): void {
     this.#reloads.inc({ result })
+  }
+
+  waited (result: Exclude<Arrival, 'no_place'>): void {
+    this.#waits.inc({ result })
   }
 
   reset (): void {

@@ -5,6 +5,7 @@ import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
 import { Spellings } from '../cache/spellings.js'
 import { StreamEnds } from '../cache/stream-ends.js'
 import { type Config } from '../config/schema.js'
+import { Arrivals } from '../ledger/arrivals.js'
 import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
 import { LiveReleases } from '../nodes/live-releases.js'
@@ -64,8 +65,10 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     onAhead: () => {
       sharing?.tellHead()
       hooks.onAhead?.()
-    }
+    },
+    onShown: () => { arrivals.look() }
   }, share !== undefined)
+  const arrivals = new Arrivals(tracker, { now, onWaiting: () => { nodes.hurry() } })
   const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations, asksForAll: hooks.asksForAll })
   const sharing = share?.(redis, { upstreams: nodes.upstreams, tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
@@ -94,6 +97,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
   const parts: Parts = {
     now,
     tracker,
+    arrivals,
     memory,
     compressor: new Compressor(memory),
     shared: sharing?.store,
@@ -115,7 +119,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, memory, fleet: nodes.fleet, redis: sharing?.link })
+  metrics.observe({ tracker, arrivals, memory, fleet: nodes.fleet, redis: sharing?.link })
   return { parts, metrics, nodes, generations, sharing }
 }
 
@@ -125,17 +129,20 @@ export function knownReadsOf ({ cache }: Config): KnownReads {
 }
 
 /** What an operator chose of how reads are answered. */
-export function settingsOf ({ mode, latest, pages, pruned, headers }: Config): ProxySettings {
+export function settingsOf ({ mode, waitForVersion, latest, pages, pruned, headers }: Config): ProxySettings {
   return {
     isObserving: mode === 'observe',
     promoteLatest: latest.promote,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,
     gasMs: latest.gasMs,
+    waitMs: waitForVersion.ms,
+    waitBlocks: waitForVersion.blocks,
     eventsTtlMs: pages.eventsTtlSeconds * 1000,
     eventsDefault: pages.eventsDefault,
     servePruned: pruned.serveCached,
     answerLocally: pruned.answerLocally,
+    pinsPages: pages.pinned,
     emit: headers.emit
   }
 }

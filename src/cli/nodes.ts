@@ -19,6 +19,8 @@ export interface Nodes {
   settle (): Promise<void>
   /** Asks one where it stands, by its name. */
   ask (name: string): Promise<void>
+  /** Asks each that answers where it stands, for somebody waits for that. */
+  hurry (): void
   /** The chain is another one now: what each has said is forgotten, and each is asked anew. */
   forget (): void
   /** Another process has found that the chain is another one: each is compared before it is believed any further. */
@@ -70,6 +72,10 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
     upstreams: () => seats.map(({ upstream: { url }, member }) => ({ url, isOfChain: () => member.isOfChain })),
     settle: async () => { await clear(seats.map(async ({ poll }) => { await poll.poll() })) },
     ask: async name => { await seats.find(({ upstream }) => upstream.name === name)?.poll.poll() },
+    hurry: () => {
+      // Who is down is looked at anyway, and who has asked for rest has it of this too.
+      for (const { member: { isUp, health }, poll } of seats) if (isUp && !health.isResting) poll.poll().catch(() => {})
+    },
     forget: () => {
       fleet.forget(tracker.chainId)
       pollAll().catch(() => {})

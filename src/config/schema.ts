@@ -91,7 +91,11 @@ export const configSchema = z.strictObject({
     promote: z.boolean().default(true)
   }).prefault({}),
   pruned: z.strictObject({ serveCached: z.boolean().default(true), answerLocally: z.boolean().default(true) }).prefault({}),
-  pages: z.strictObject({ eventsDefault: z.int().min(1).max(65_535).default(25), eventsTtlSeconds: positive.default(3600) }).prefault({}),
+  pages: z.strictObject({
+    eventsDefault: z.int().min(1).max(65_535).default(25),
+    eventsTtlSeconds: positive.default(3600),
+    pinned: z.boolean().default(false)
+  }).prefault({}),
   audit: z.strictObject({ share: z.number().min(0).max(1).default(0.001) }).prefault({}),
   limits: z.strictObject({
     bodyKb: z.int().min(1).max(8192).default(1024),

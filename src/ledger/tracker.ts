@@ -15,6 +15,8 @@ export interface TrackerListener {
   onReset? (stamped: StampedPosition): void
   /** An answer has moved the position on. */
   onAhead? (): void
+  /** The position shown has moved on, whoever told of it. */
+  onShown? (): void
 }
 
 /** The one ledger position of this process: it is learned from answers, shown to clients, and never goes back (law 4). */
@@ -105,7 +107,10 @@ export class Tracker {
     const { position } = stamped
     const shown = this.#shown?.position
     if (position.chainId !== this.#chainId || (shown !== undefined && contradicts(position, shown))) return false
-    if (shown === undefined || position.head.version > shown.head.version) this.#shown = this.#bounded(stamped)
+    if (shown === undefined || position.head.version > shown.head.version) {
+      this.#shown = this.#bounded(stamped)
+      this.#listener.onShown?.()
+    }
     return true
   }
 
@@ -134,6 +139,7 @@ export class Tracker {
     if (head === undefined || this.hear(head)) return
     this.#forgetPosition()
     this.#shown = head
+    this.#listener.onShown?.()
   }
 
   /** Forgets which chain it is, unless it is configured, and where it stood: what was remembered of it was of another. */
@@ -170,7 +176,9 @@ export class Tracker {
   #show (stamped: StampedPosition): void {
     const before = this.#shown?.position.head.version
     this.#shown = this.#bounded(stamped)
-    if (before === undefined || stamped.position.head.version > before) this.#listener.onAhead?.()
+    if (before !== undefined && stamped.position.head.version <= before) return
+    this.#listener.onAhead?.()
+    this.#listener.onShown?.()
   }
 }
 

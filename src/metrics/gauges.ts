@@ -1,11 +1,13 @@
 import { Gauge, type Registry } from 'prom-client'
 import { type Memory } from '../cache/memory.js'
+import { type Arrivals } from '../ledger/arrivals.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Member } from '../nodes/member.js'
 
 /** What gauges read at the moment of a scrape. */
 export interface Observed {
   readonly tracker: Tracker
+  readonly arrivals: Pick<Arrivals, 'waiting'>
   readonly memory: Memory
   readonly fleet: { readonly members: readonly Member[] }
   /** Whether Redis answers; undefined where none is configured. */
@@ -18,7 +20,7 @@ type Across = 'sum' | 'max' | 'min'
 type Labelled = [labels: Record<string, string>, value: number]
 
 /** Registers what is measured when it is scraped. */
-export function addGauges (registry: Registry, { tracker, memory, fleet, redis }: Observed): void {
+export function addGauges (registry: Registry, { tracker, arrivals, memory, fleet, redis }: Observed): void {
   const shown = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): Labelled[] => [[{}, tracker.position === undefined ? NaN : Number(read(tracker.position))]]
   const each = (read: (member: Member) => number) => (): Labelled[] => fleet.members.map(member => [{ upstream: member.node.name }, read(member)])
   const tier = (read: () => number) => (): Labelled[] => [[{ tier: 'memory' }, read()]]
@@ -27,6 +29,7 @@ export function addGauges (registry: Registry, { tracker, memory, fleet, redis }
   add('varve_ledger_block_height', 'The block height shown to clients.', 'max', [], shown(({ head }) => head.blockHeight))
   add('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', 'min', [], shown(({ oldest }) => oldest.blockHeight))
   add('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', 'max', [], () => [[{}, tracker.ageMs / 1000]])
+  add('varve_waiting_for_version', 'Reads that wait for the fleet to reach a version.', 'sum', [], () => [[{}, arrivals.waiting]])
   add('varve_upstream_up', 'Whether the node answers and is asked.', 'min', ['upstream'], each(({ isUp }) => Number(isUp)))
   add('varve_upstream_lag_versions', 'How far the node is behind the position shown.', 'max', ['upstream'],
     each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))

@@ -1,6 +1,6 @@
 import { type Chain } from '../ledger/tracker.js'
 import { speaksOfNode } from '../reads/answer.js'
-import { type Read, type ReadKeys } from '../reads/read.js'
+import { flightKeyOf, type Read, type ReadKeys } from '../reads/read.js'
 import { fetchLatest } from './fetch.js'
 import { heldOutcome } from './held.js'
 import { type Outcome } from './outcomes.js'
@@ -12,8 +12,9 @@ export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, ch
   if (held !== undefined) return held
   // Those who gathered behind a fetch have its answer too where it may be held that long; else they ask together.
   const fly = async (): Promise<Outcome> => heldOutcome(parts, read, keys) ?? await forward(parts, read, keys, chain)
-  const flown = await parts.latestFlights.do(keys.text, fly)
-  return flown.joined && isFailure(flown.result) ? (await parts.latestFlights.do(keys.text, fly)).result : flown.result
+  const key = flightKeyOf(read, keys.text)
+  const flown = await parts.latestFlights.do(key, fly)
+  return flown.joined && isFailure(flown.result) ? (await parts.latestFlights.do(key, fly)).result : flown.result
 }
 
 async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {

@@ -1,10 +1,11 @@
 import { type Entry } from '../cache/entry.js'
 import { type Chain } from '../ledger/tracker.js'
 import { speaksOfNode } from '../reads/answer.js'
-import { classOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
+import { classOf, flightKeyOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
 import { within } from '../within.js'
 import { answerMoving } from './answer-moving.js'
+import { arrive, isAhead } from './arrival.js'
 import { isReset } from './ask.js'
 import { fetchHistory } from './fetch.js'
 import { heldOutcome } from './held.js'
@@ -32,9 +33,15 @@ export function answerAtHand (parts: Parts, known: KnownRead): Hit | undefined {
   return outcome
 }
 
-/** The life of a read: pin the chain, key, look up, fetch once, and say where the chain stands now. */
+/** The life of a read: pin the chain, wait for it where that is asked for, key, look up, fetch once, and say where the chain stands now. */
 export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
-  const outcome = await answer(parts, read, await pin(parts))
+  let chain = await pin(parts)
+  if (isAhead(parts, read)) {
+    await arrive(parts, read)
+    // It may be another one by now.
+    chain = await pin(parts)
+  }
+  const outcome = await answer(parts, read, chain)
   tellPruned(parts, read, outcome)
   return outcome
 }
@@ -72,7 +79,7 @@ function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Hit {
 /** One look into what replicas share and one fetch for a burst of equal reads. */
 async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const fly = (): Promise<Landing> => land(parts, read, keys, chain)
-  let flown = await parts.flights.do(keys.value, fly)
+  let flown = await parts.flights.do(flightKeyOf(read, keys.value), fly)
   if (flown.joined && !isForAll(read, flown.result, keys)) {
     // A page that is not full is of the moment, and whoever joined may have asked after its node was asked (law 5).
     if (read.page !== undefined) return await answerMoving(parts, read, keys, chain)

@@ -21,12 +21,15 @@ export async function askTruly (parts: Parts, read: Read): Promise<Judged> {
   return await askUnlessDenied(parts, read, whenever)
 }
 
-/** An answer of the moment that is behind the position already shown when it was asked for is asked of a node that is further, and of the last again (law 5). */
+/**
+ * An answer of the moment that is behind the position already shown when it was asked for is asked of a node that is further, and of the last again
+ * (law 5); what is behind the version that a client asks for expressly is never an answer.
+ */
 export async function askCurrently (parts: Parts, read: Read, chain: Chain): Promise<JudgedNow> {
-  const shown = parts.tracker.position?.head.version
+  const shown = furthest(parts.tracker.position?.head.version, read.atLeast)
   // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
   const isLate = ({ answer, verdict }: Judged): boolean =>
-    (read.page === undefined || verdict.lifetime === undefined) && !isReset(parts, chain) && isBehind(answer, shown)
+    (read.page === undefined || verdict.lifetime === undefined) && (isTooOld(answer, read.atLeast) || (!isReset(parts, chain) && isBehind(answer, shown)))
   const wanted: Wanted = { atLeast: shown, isLate, lackOf: judged => lackOf(parts, read, chain, judged) }
   const judged = await askUnlessDenied(parts, read, wanted)
   if (!isLate(judged)) return { ...judged, isLate: false }
@@ -39,6 +42,10 @@ export async function askCurrently (parts: Parts, read: Read, chain: Chain): Pro
   return isLate(further) ? counted(further) : { ...further, isLate: false }
 
   function counted (late: Judged): JudgedNow {
+    if (isTooOld(late.answer, read.atLeast)) {
+      letGo(late)
+      throw lagging()
+    }
     parts.tally.staleLatest()
     return { ...late, isLate: true }
   }
@@ -62,8 +69,13 @@ async function askUnlessDenied (parts: Parts, read: Read, wanted: Wanted): Promi
   const judged = await askAndLearn(parts, read, wanted)
   if (judged !== undefined) return judged
   const again = read.speaksOf !== undefined && parts.nodes.mayHaveReached(read.speaksOf) ? await askAndLearn(parts, read, wanted) : undefined
-  if (again === undefined) throw unavailable('the nodes lag behind the version asked for')
+  if (again === undefined) throw lagging()
   return again
+}
+
+/** No node has got as far as was asked for, though one had. */
+export function lagging (): Refusal {
+  return unavailable('the nodes lag behind the version asked for')
 }
 
 /** Asks and learns from each answer that comes; undefined where those who answered deny a version that was already shown. */
@@ -131,6 +143,16 @@ export function deniesShown (parts: Parts, version: bigint | undefined, answer: 
 
 export function isBehind (answer: Answer, shown: bigint | undefined): boolean {
   return answer.stamped !== undefined && shown !== undefined && answer.stamped.position.head.version < shown
+}
+
+/** Whether an answer was not read at the least version that a client asks for, or cannot be shown to have been: that something is not there is of some version. */
+export function isTooOld (answer: Answer, atLeast: bigint | undefined): boolean {
+  if (atLeast === undefined) return false
+  return isBehind(answer, atLeast) || (answer.stamped === undefined && answer.status === 404 && String(errorCodeOf(answer)).endsWith('_not_found'))
+}
+
+function furthest (a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  return a === undefined || (b !== undefined && b > a) ? b : a
 }
 
 // An answer without a position, such as a gateway's 429, is no word on where the chain stands.

@@ -12,8 +12,9 @@ export function heldMs ({ stateMs, infoMs, gasMs }: Pick<ProxySettings, 'stateMs
   }
 }
 
-/** What was answered a moment ago; the state of then bears the position of then, all else the present one. */
+/** What was answered a moment ago, if it is new enough for the client; the state of then bears the position of then, all else the present one. */
 export function heldOutcome (parts: Parts, read: Read, keys: ReadKeys): Hit | undefined {
   const entry = heldMs(parts.settings, read) === 0 ? undefined : parts.memory.get(momentKeyOf(keys))
-  return entry && { name: 'hit_memory', entry, kind: 'moment', position: entry.readAt ?? parts.tracker.position }
+  if (entry === undefined || (read.atLeast !== undefined && (entry.readAt === undefined || entry.readAt.head.version < read.atLeast))) return undefined
+  return { name: 'hit_memory', entry, kind: 'moment', position: read.endpoint.keyedBy === 'version' ? entry.readAt : parts.tracker.position }
 }

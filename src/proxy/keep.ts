@@ -5,7 +5,7 @@ import { type Answer, contentTypeOf } from '../reads/answer.js'
 import { type Judged, type Lifetime, type NotKeptReason, whyNeverKept } from '../reads/lifetime.js'
 import { blockKeyOf, momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
 import { isReset } from './ask.js'
-import { heldMs } from './held.js'
+import { heldMs, heldOutcome } from './held.js'
 import { type Fetched } from './outcomes.js'
 import { ownLines, ownValues } from './own-lines.js'
 import { type Parts } from './parts.js'
@@ -34,10 +34,11 @@ export function share (parts: Parts, { answer, entry }: Fetched, ttlMs: number |
 export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: Answer, askedAtMs: number): void {
   const key = momentKeyOf(keys)
   const forMs = heldMs(parts.settings, read)
-  // What is held already is not made younger by one who only observes.
-  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer) !== undefined || parts.memory.get(key) !== undefined) return
+  // What is held already is not made younger by one who only observes, but by one for whom it is too old.
+  const isHeld = heldOutcome(parts, read, keys) !== undefined
+  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer) !== undefined || isHeld) return
   const isState = read.endpoint.keyedBy === 'version'
-  const readAt = isState ? answer.stamped?.position : undefined
+  const readAt = answer.stamped?.position
   // A state that says not when it was read is of no known age; and only a state's not-found is an answer.
   if (isState ? readAt === undefined : answer.status !== 200) return
   parts.memory.set(makeEntry({ ...partsOf(parts, answer), key, expiresAtMs: askedAtMs + forMs, readAt }))

@@ -1,6 +1,6 @@
 import { type Chain } from '../ledger/tracker.js'
 import { type Judged } from '../reads/lifetime.js'
-import { classOf, type Read, type ReadKeys } from '../reads/read.js'
+import { classOf, flightKeyOf, type Read, type ReadKeys } from '../reads/read.js'
 import { shownPosition } from './answer-moving.js'
 import { askCurrently, askTruly } from './ask.js'
 import { fetchHistory, fetchLatest } from './fetch.js'
@@ -25,9 +25,9 @@ export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: 
   if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe(wouldHit, unkept(await askTruly(parts, read)))
   if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('refused', unkept(await askTruly(parts, read)))
   // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
-  const wouldJoin = parts.flights.has(keys.value)
+  const wouldJoin = parts.flights.has(flightKeyOf(read, keys.value))
   const fetching = fetchHistory(parts, read, keys, chain)
-  if (!wouldJoin) await parts.flights.do(keys.value, async () => ({ from: 'node', fetched: await fetching }))
+  if (!wouldJoin) await parts.flights.do(flightKeyOf(read, keys.value), async () => ({ from: 'node', fetched: await fetching }))
   const fetched = await fetching
   const seen = { ...fetched, isHistory: fetched.entry !== undefined }
   if (kept === undefined || fetched.entry !== undefined) return await wouldBe(wouldJoin ? 'collapsed' : 'miss', seen)

@@ -1,6 +1,7 @@
 import { flat } from '../cache/flat.js'
 import { specificationFamily } from '../ledger/position.js'
 import { type Answer, headerOf } from '../reads/answer.js'
+import { ownCursor, pinCursor } from '../reads/pinned-cursor.js'
 
 /** What belongs to an answer and travels with it: where its next page begins, and what computing it cost. */
 export interface OwnValues {
@@ -13,7 +14,8 @@ const none: readonly string[] = []
 /** Reads them from an answer. */
 export function ownValues (answer: Answer, family: string | undefined): OwnValues {
   const valueOf = (name: string): string | undefined => family === undefined ? undefined : headerOf(answer, family + name)
-  return { cursor: valueOf('cursor'), gasUsed: valueOf('gas-used') }
+  const cursor = valueOf('cursor')
+  return { cursor: cursor === undefined ? undefined : ownCursor(cursor), gasUsed: valueOf('gas-used') }
 }
 
 /** Their header lines, under the names that clients are shown. */
@@ -23,6 +25,13 @@ export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node'
     if (value === undefined) return []
     return familiesOf(emit, family).flatMap(prefix => [flat(prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name), value])
   })
+}
+
+/** Lines with these among them, their cursor carrying the version at which the listing goes on; the very same where there is nothing to carry. */
+export function pinnedLines (lines: readonly string[], version: bigint | undefined): readonly string[] {
+  if (version === undefined) return lines
+  const isCursor = (at: number): boolean => at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith('-cursor') === true
+  return lines.some((_line, at) => isCursor(at)) ? lines.map((line, at) => isCursor(at) ? pinCursor(version, line) : line) : lines
 }
 
 /** The prefixes to send names under: the specification's, and the node's own where it differs. */

@@ -3,6 +3,7 @@ import { type Memory } from '../cache/memory.js'
 import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
+import { type Arrival, type Arrivals } from '../ledger/arrivals.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
@@ -40,6 +41,7 @@ export interface Shared {
 export interface ProxyTally {
   notKept (endpoint: EndpointName, reason: NotKeptReason): void
   staleLatest (): void
+  waited (how: Exclude<Arrival, 'no_place'>): void
   pruned (endpoint: EndpointName | 'other', by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
 }
 
@@ -52,6 +54,9 @@ export interface ProxySettings {
   readonly stateMs: number
   readonly infoMs: number
   readonly gasMs: number
+  /** How long a read may wait for a version that is just above the head, and how many blocks above it that is. */
+  readonly waitMs: number
+  readonly waitBlocks: number
   readonly eventsTtlMs: number
   /** How many events a node gives that is asked for no number of them. */
   readonly eventsDefault: number
@@ -59,6 +64,8 @@ export interface ProxySettings {
   readonly servePruned: boolean
   /** Whether what the nodes have pruned is said to be gone without asking them. */
   readonly answerLocally: boolean
+  /** Whether a listing that began without a version goes on at the version of its first page. */
+  readonly pinsPages: boolean
   /** Whether the specification's header names, the node's own, or both are sent. */
   readonly emit: readonly ('node' | 'upstream')[]
 }
@@ -67,6 +74,7 @@ export interface ProxySettings {
 export interface Parts {
   readonly now: () => number
   readonly tracker: Tracker
+  readonly arrivals: Pick<Arrivals, 'reach'>
   readonly memory: Memory
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */

@@ -1,5 +1,6 @@
 import { type Compressor } from '../cache/compressor.js'
 import { codedTag, type Entry, tagOf } from '../cache/entry.js'
+import { printed } from '../cache/printed.js'
 import { type Answer, contentTypeOf, headerOf, type Rest } from '../reads/answer.js'
 import { codingsFor } from '../reads/coding.js'
 import { dependsOnRelease, type Read } from '../reads/read.js'
@@ -7,8 +8,9 @@ import { type Refusal } from '../reads/refusal.js'
 import { type Head, HeadLines } from './head-lines.js'
 import { heldTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
-import { familiesOf, ownLines, ownValues } from './own-lines.js'
+import { familiesOf, ownLines, ownValues, pinnedLines } from './own-lines.js'
 import { type Parts } from './parts.js'
+import { pinOf } from './pinning.js'
 import { archivalLines } from './pruning.js'
 
 /** An answer ready to be written: header lines flat, as Node writes them fastest. */
@@ -43,14 +45,14 @@ const passedOn = [
 export class Stamper {
   readonly #tracker: Parts['tracker']
   readonly #compressor: Compressor
-  readonly #emit: Parts['settings']['emit']
+  readonly #settings: Parts['settings']
   readonly #cacheControl: DownstreamCacheControl
   readonly #heads: HeadLines
 
   constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl) {
     this.#tracker = parts.tracker
     this.#compressor = parts.compressor
-    this.#emit = parts.settings.emit
+    this.#settings = parts.settings
     this.#cacheControl = cacheControl
     this.#heads = new HeadLines(parts.tracker, parts.settings.emit)
   }
@@ -59,23 +61,25 @@ export class Stamper {
   reply (read: Read, outcome: Outcome, wishes: Wishes): Reply {
     const { position } = outcome
     const status = cacheStatusOf(outcome)
+    const pin = pinOf(this.#settings, read, outcome)
     switch (outcome.name) {
       case 'hit_memory': case 'hit_redis':
-        return this.#kept(outcome.entry, this.#heads.of(position, status, outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)), wishes)
+        return this.#kept(outcome.entry, this.#heads.of(position, status, outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)), wishes, pin)
       case 'miss': case 'collapsed': {
         const { answer, entry } = outcome.fetched
-        if (entry === undefined) return this.#passed(answer, this.#heads.of(position, status, 'no-store'), wishes)
-        return this.#kept(entry, this.#heads.of(position, status, this.#cacheControlOf(read)), wishes)
+        if (entry === undefined) return this.#passed(answer, this.#heads.of(position, status, 'no-store'), wishes, pin)
+        return this.#kept(entry, this.#heads.of(position, status, this.#cacheControlOf(read)), wishes, pin)
       }
       // A latest answer that was kept for its version is still a latest answer to this client.
-      case 'forwarded': case 'observed': return this.#passed(outcome.fetched.answer, this.#heads.of(position, status, 'no-store'), wishes)
+      case 'forwarded': case 'observed': return this.#passed(outcome.fetched.answer, this.#heads.of(position, status, 'no-store'), wishes, pin)
     }
   }
 
-  /** The reply in the node's shape to what varve refuses; a known read carries the present position then too. */
+  /** The reply in the node's shape to what varve refuses; a known read carries the present position then too, and so does what is not there yet. */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
-    const head = isKnownRead ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines : ['cache-status', refusedStatus, 'cache-control', 'no-store']
+    const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
+    const head = bearsPosition ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines : ['cache-status', refusedStatus, 'cache-control', 'no-store']
     return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
   }
 
@@ -83,7 +87,7 @@ export class Stamper {
   pass (answer: Answer): Reply {
     const family = answer.stamped?.family ?? this.#tracker.family
     const position = answer.stamped?.position
-    const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#emit, family), ...archivalLines(answer)]
+    const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#settings.emit, family), ...archivalLines(answer)]
     for (const name of passedOn) {
       const value = headerOf(answer, name)
       if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
@@ -94,23 +98,26 @@ export class Stamper {
 
   /** The prefixes of the names that positions are sent under. */
   get families (): readonly string[] {
-    return familiesOf(this.#emit, this.#tracker.family)
+    return familiesOf(this.#settings.emit, this.#tracker.family)
   }
 
-  #kept (entry: Entry, head: Head, { ifNoneMatch, acceptEncoding }: Wishes): Reply {
+  #kept (entry: Entry, head: Head, { ifNoneMatch, acceptEncoding }: Wishes, pin: bigint | undefined): Reply {
     const codings = codingsFor(acceptEncoding)
     const form = this.#compressor.formOf(entry, codings)
     // A client may hold the form that was there when it asked before.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
     const held = entry.status === 200 ? heldTag(ifNoneMatch, tags) : undefined
-    if (held !== undefined) return { status: 304, lines: head.lines.concat('etag', held, entry.ownLines), body: undefined }
-    const text = head.text === undefined || form.text === undefined ? undefined : head.text + form.text
-    return { status: entry.status, lines: head.lines.concat(form.lines), text, body: form.body }
+    if (held !== undefined) return { status: 304, lines: head.lines.concat('etag', held, pinnedLines(entry.ownLines, pin)), body: undefined }
+    // An entry answers reads with a pinned cursor and without, so that only the latter's text is printed once for all.
+    const lines = pinnedLines(form.lines, pin)
+    const formText = lines === form.lines ? form.text : printed(lines)
+    const text = head.text === undefined || formText === undefined ? undefined : head.text + formText
+    return { status: entry.status, lines: head.lines.concat(lines), text, body: form.body }
   }
 
-  #passed (answer: Answer, head: Head, { ifNoneMatch }: Wishes): Reply {
+  #passed (answer: Answer, head: Head, { ifNoneMatch }: Wishes, pin: bigint | undefined): Reply {
     const { family } = this.#tracker
-    const own = ownLines(ownValues(answer, family), this.#emit, family)
+    const own = pinnedLines(ownLines(ownValues(answer, family), this.#settings.emit, family), pin)
     const lines = head.lines.concat(own)
     const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
     if (etag !== undefined) lines.push('etag', etag)

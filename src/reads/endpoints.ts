@@ -1,5 +1,6 @@
 import { readAddress } from './address.js'
 import { readU16, readU64 } from './integer.js'
+import { isPinned, readPinned } from './pinned-cursor.js'
 import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
 
 /** The six operations of the specification, under the names that metrics and `explain` use. */
@@ -23,6 +24,8 @@ export interface Endpoint {
   /** Flags that are off when they are left out, so that saying so is the same read. */
   readonly offByDefault: readonly string[]
   readonly takesTableKey: boolean
+  /** Whether its `start` is a cursor, which may carry the version that a listing goes on at. */
+  readonly takesCursor: boolean
   /** Whether a client may choose the representation; node info is JSON whatever is asked for (facts, section 3). */
   readonly takesAccept: boolean
   readonly keyedBy: Keying
@@ -55,8 +58,11 @@ const identifier: ReadParameter = text => isIdentifier(text) ? text : undefined
 const u64: ReadParameter = text => readU64(text)?.toString()
 const u16: ReadParameter = text => readU16(text)?.toString()
 const flag: ReadParameter = text => text === 'true' || text === 'false' ? text : undefined
-// Opaque but for its digits: what it encodes is the node's own affair.
-const cursor: ReadParameter = text => /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
+// Opaque but for its digits, and for what varve itself has put before them: what it encodes is the node's own affair.
+const cursor: ReadParameter = text => {
+  const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
+  return digits !== undefined && isPinned(digits) && readPinned(digits) === undefined ? undefined : digits
+}
 
 const twice = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 2 })
 const once = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 1 })
@@ -70,6 +76,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64 },
     offByDefault: [],
     takesTableKey: true,
+    takesCursor: false,
     takesAccept: true,
     keyedBy: 'version',
     renderedByRelease: false
@@ -81,6 +88,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64, start: cursor, limit: u16 },
     offByDefault: [],
     takesTableKey: false,
+    takesCursor: true,
     takesAccept: true,
     keyedBy: 'version',
     renderedByRelease: true
@@ -92,6 +100,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { start: u64, limit: u16 },
     offByDefault: [],
     takesTableKey: false,
+    takesCursor: false,
     takesAccept: true,
     keyedBy: 'page',
     renderedByRelease: true
@@ -103,6 +112,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { with_transactions: flag },
     offByDefault: ['with_transactions'],
     takesTableKey: false,
+    takesCursor: false,
     takesAccept: true,
     keyedBy: 'block',
     renderedByRelease: 'with_transactions'
@@ -112,5 +122,16 @@ export const endpoints: readonly Endpoint[] = [
 ]
 
 function plain (name: EndpointName, takesAccept: boolean): Endpoint {
-  return { name, method: 'GET', path: ['v1', name], query: {}, offByDefault: [], takesTableKey: false, takesAccept, keyedBy: 'moment', renderedByRelease: false }
+  return {
+    name,
+    method: 'GET',
+    path: ['v1', name],
+    query: {},
+    offByDefault: [],
+    takesTableKey: false,
+    takesCursor: false,
+    takesAccept,
+    keyedBy: 'moment',
+    renderedByRelease: false
+  }
 }

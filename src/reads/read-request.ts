@@ -1,5 +1,7 @@
 import { readAccept } from './accept.js'
 import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
+import { readMinVersion } from './min-version.js'
+import { readPinned } from './pinned-cursor.js'
 import { type Read } from './read.js'
 import { invalidInput } from './refusal.js'
 import { readTableRequest } from './table-request.js'
@@ -11,6 +13,8 @@ export interface ClientRequest {
   readonly accept: string | undefined
   readonly contentType: string | undefined
   readonly body: Buffer
+  /** The header in which the least version stands that an answer must have been read at. */
+  readonly minVersion?: string | readonly string[] | undefined
 }
 
 /** What of the nodes' own configuration shows in how a request is read. */
@@ -50,7 +54,7 @@ export function readRequest (match: Match, request: ClientRequest, defaults: Nod
   if (!allows(endpoint, request.method)) throw methodNotAllowed(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
   const path = match.path.map(segment => typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment)))
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
-  const { version, query } = readQuery(endpoint, match.search)
+  const { version, query, isPinned } = unpinned(endpoint, readQuery(endpoint, match.search))
   const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query, defaults) : undefined
   return {
     endpoint,
@@ -58,9 +62,11 @@ export function readRequest (match: Match, request: ClientRequest, defaults: Nod
     query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
     version,
     speaksOf: endpoint.keyedBy === 'block' ? BigInt(path.slice(-1).join('')) : version,
+    isPinned,
     page,
     accept,
-    body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined
+    body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined,
+    atLeast: readMinVersion(request.minVersion)
   }
 }
 
@@ -96,7 +102,22 @@ function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): str
   throw invalidInput(`failed to parse path \`${parameter.name}\``)
 }
 
-function readQuery (endpoint: Endpoint, search: string): { version: bigint | undefined, query: [string, string][] } {
+/** What the query of a request comes to. */
+interface Query {
+  readonly version: bigint | undefined
+  readonly query: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+/** The read that a cursor of varve's own stands for: the one at its version, from the node's own cursor on. */
+function unpinned (endpoint: Endpoint, { version, query }: Query): Query & { readonly isPinned: boolean } {
+  const start = endpoint.takesCursor ? query.find(([name]) => name === 'start')?.[1] : undefined
+  const pinned = start === undefined ? undefined : readPinned(start)
+  if (pinned === undefined) return { version, query, isPinned: false }
+  if (version !== undefined && version !== pinned.version) throw invalidInput('the cursor in `start` is of another version than `ledger_version`')
+  return { version: pinned.version, query: query.map(([name, value]) => [name, name === 'start' ? pinned.own : value]), isPinned: true }
+}
+
+function readQuery (endpoint: Endpoint, search: string): Query {
   // Nodes read queries as forms: + is a blank, names may be encoded, what is unknown is ignored.
   // The mark before it is the one that the parser takes off; a second one belongs to a name.
   const given = new URLSearchParams(`?${search}`)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Accept } from './accept.js'
 import { type Endpoint } from './endpoints.js'
 
-/** One canonical read: all that a node is asked, and so all that an answer can depend on. */
+/** One canonical read: all that a node is asked, and so all that a body can depend on; and what a client wants of when it was read and how its listing goes on. */
 export interface Read {
   readonly endpoint: Endpoint
   readonly path: string
@@ -12,10 +12,14 @@ export interface Read {
   readonly version: bigint | undefined
   /** The version that the answer speaks of, asked for in the query or named by a path; no position below it may be shown. */
   readonly speaksOf: bigint | undefined
+  /** Whether the version came in a cursor of varve's own: the cursor of the answer is to carry it on. */
+  readonly isPinned: boolean
   /** The page of events asked for, where it starts at a given one. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: ReadBody | undefined
+  /** The least version that an answer of the moment must have been read at, where a client says so; no body depends on it, so that it is in no key of what is kept. */
+  readonly atLeast: bigint | undefined
 }
 
 /** A table item request in its two texts. */
@@ -84,6 +88,11 @@ export function blockKeyOf (blocks: string, height: bigint | string): string {
 /** The key of what a moving read was answered a moment ago. */
 export function momentKeyOf (keys: ReadKeys): string {
   return `moment ${keys.text}`
+}
+
+/** The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and one who cannot have it must not fail others. */
+export function flightKeyOf (read: Read, key: string): string {
+  return read.atLeast === undefined || classOf(read) === 'immutable' ? key : `${key} from ${read.atLeast}`
 }
 
 /** The same read at a version: what a latest read turns out to have been. */

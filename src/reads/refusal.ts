@@ -1,5 +1,5 @@
 /** The error codes of the specification; varve never invents one, since clients fail to parse codes they do not know. */
-export type ErrorCode = 'invalid_input' | 'api_disabled' | 'web_framework_error' | 'version_pruned' | 'internal_error'
+export type ErrorCode = 'invalid_input' | 'api_disabled' | 'web_framework_error' | 'version_not_found' | 'version_pruned' | 'internal_error'
 
 /** The statuses that varve answers with on its own account. */
 export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 410 | 413 | 414 | 415 | 417 | 429 | 431 | 500 | 503

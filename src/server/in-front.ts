@@ -3,6 +3,7 @@ import { answerAtHand } from '../proxy/answer-read.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { type EndpointName } from '../reads/endpoints.js'
+import { minVersionHeader } from '../reads/min-version.js'
 import { longestBody, spellingOf } from '../reads/spelling.js'
 import { type Exchange } from './exchange.js'
 import { type PublicParts, replyWith } from './reply.js'
@@ -66,7 +67,8 @@ function atHandFor (context: PublicParts, { request, url: target, method }: Exch
   const { headers } = request
   const spelling = spellingOf({ method, target, accept: headers.accept, contentType: headers['content-type'], body })
   const known = spelling === undefined ? undefined : context.known.find(spelling)
-  if (known === undefined) return undefined
+  // A least version is in no spelling, and may have to be waited for.
+  if (known === undefined || headers[minVersionHeader] !== undefined) return undefined
   requirePlain(request)
   const wishes = wishesOf(headers)
   const { endpoint: { name: endpoint } } = known.read

@@ -3,6 +3,7 @@ import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
 import { type Answer } from '../reads/answer.js'
+import { minVersionHeader } from '../reads/min-version.js'
 import { takenFrom } from './exchange.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
@@ -12,6 +13,8 @@ interface Passing {
   readonly target: string
   /** The client's own word on its body; the plugin would make one up. */
   readonly contentType: string | undefined
+  /** The least version that an answer must have been read at; for varve alone. */
+  readonly minVersion: string | string[] | undefined
   /** The client's address, as its connection shows it. */
   readonly from: string | undefined
   readonly signal: AbortSignal
@@ -43,9 +46,9 @@ const everywhere = '/v1'
  */
 export function passThrough (app: FastifyInstance, context: PublicParts, choose: Choose): void {
   const targets = new WeakMap<FastifyRequest, string>()
-  const ask = async (question: Omit<PassedQuestion, 'target'>, { target, contentType, signal }: Passing): Promise<Answer> => {
+  const ask = async (question: Omit<PassedQuestion, 'target' | 'minVersion'>, { target, contentType, minVersion, signal }: Passing): Promise<Answer> => {
     const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await passOn(context.parts, { ...question, headers, target }, signal)
+    return await passOn(context.parts, { ...question, headers, target, minVersion }, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream,
@@ -62,7 +65,8 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       const gone = new AbortController()
       reply.raw.once('close', () => { gone.abort() })
       if (reply.raw.destroyed) gone.abort()
-      const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], from: addressOf(request), signal: gone.signal }
+      const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
+      const passing: Passing = { target: targets.get(request) ?? '', contentType, minVersion, from: addressOf(request), signal: gone.signal }
       return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })
     },
     replyOptions: {
@@ -83,7 +87,7 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
 }
 
 /** What the plugin takes for a connection pool: it leads to the node that is asked for everything else too. */
-function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>, passing: Passing) => Promise<Answer>): never {
+function requestThrough (ask: (question: Omit<PassedQuestion, 'target' | 'minVersion'>, passing: Passing) => Promise<Answer>): never {
   const request = (options: { method: string, headers: IncomingHttpHeaders & { readonly [passingKey]: Passing }, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
     const headers = picked(options.headers, name => keyedNames.includes(name))
     const { from } = options.headers[passingKey]

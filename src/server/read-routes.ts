@@ -3,6 +3,7 @@ import { answerRead } from '../proxy/answer-read.js'
 import { KnownRead } from '../proxy/known-read.js'
 import { countedAs, isHit, type OutcomeName, refusedStatus } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
+import { minVersionHeader } from '../reads/min-version.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
 import { spellingOf } from '../reads/spelling.js'
@@ -48,10 +49,10 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
     contentType: headers['content-type'],
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
   }
-  const read = readRequest(match, spelled, context.config.pages)
+  const read = readRequest(match, { ...spelled, minVersion: headers[minVersionHeader] }, context.config.pages)
   const outcome = await answerRead(context.parts, read)
-  // What is asked for but once is not worth remembering.
-  const spelling = isHit(outcome) ? spellingOf(spelled) : undefined
+  // What is asked for but once is not worth remembering; a least version is in no spelling.
+  const spelling = isHit(outcome) && read.atLeast === undefined ? spellingOf(spelled) : undefined
   if (spelling !== undefined && context.known.find(spelling) === undefined) context.known.remember(spelling, new KnownRead(read))
   return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
 }

@@ -6,8 +6,8 @@ import { type Polled } from './messages.js'
 /** Told of every word of a node, whoever asked for it. */
 export type OnPolled = (node: string, target: string, polled: Polled) => void
 
-// What has just come is the word that another worker wants as well.
-const freshMs = 100
+// What has just come is the word that another worker wants as well, also of those who wait for a version.
+const freshMs = 50
 // One that does not come is asked for again beside what hangs, so many times at once.
 const hangingMs = 900
 const mostUnderWay = 8

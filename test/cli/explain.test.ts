@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { type Environment } from '../../src/config/load.js'
+import { pinCursor } from '../../src/reads/pinned-cursor.js'
 import { item } from '../support/client.js'
 import { ok, stubNode } from '../support/stub-node.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
@@ -55,6 +56,12 @@ t.test('explain says what is refused, with the status and the words, and what is
   ] as const) t.match(await explained(t, argv), { upstream: null, key: null, class: 'refused', why }, argv.join(' ').slice(0, 60))
   t.match(await explained(t, ['GET', 'http://h/v1/accounts/0x1?b=2&a=1', '--accept', 'x/y']), { endpoint: 'other', upstream: 'GET /v1/accounts/0x1?b=2&a=1', accept: 'x/y', key: null, class: 'pass-through' })
   t.match(await explained(t, ['POST', '/v1/view', '--data', '{}']), { upstream: 'POST /v1/view', body: '{}', class: 'pass-through' })
+})
+
+t.test('a pinned cursor is explained as the read at its version', async t => {
+  const told = await explained(t, ['GET', `${modules}?start=${pinCursor(500n, '00ab')}&limit=1`])
+  t.same(told, await explained(t, ['GET', `${modules}?ledger_version=500&start=00ab&limit=1`]))
+  t.match(told, { class: 'immutable', upstream: /ledger_version=500&start=00ab&limit=1$/ })
 })
 
 t.test('explain goes by the configuration that it is given', async t => {

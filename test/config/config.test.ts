@@ -38,7 +38,7 @@ cache:
   maxEntryMb: 8
 latest: { stateMs: 0, infoMs: 1000, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }
-pages: { eventsDefault: 25, eventsTtlSeconds: 3600 }
+pages: { eventsDefault: 25, eventsTtlSeconds: 3600, pinned: false }
 audit: { share: 0.001 }
 limits: { bodyKb: 1024, headerKb: 16, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }

@@ -47,6 +47,7 @@ async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial
     tally: {
       notKept: (_endpoint, reason) => { tally.push(reason) },
       staleLatest: () => { tally.push('stale') },
+      waited: () => {},
       pruned: (_endpoint, by, distance) => { tally.push(`pruned by ${by}${distance === undefined ? '' : ` ${distance}`}`) }
     },
     settings: { ...made.settings, ...settings }

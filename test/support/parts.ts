@@ -3,6 +3,7 @@ import { Compressor } from '../../src/cache/compressor.js'
 import { Memory } from '../../src/cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
 import { StreamEnds } from '../../src/cache/stream-ends.js'
+import { Arrivals } from '../../src/ledger/arrivals.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { Fleet } from '../../src/nodes/fleet.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
@@ -20,7 +21,8 @@ import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 /** The parts of a proxy in front of a node, without listeners, for what only shows in the order of steps. */
 export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Parts } {
   const nothing = (): void => {}
-  const tracker = new Tracker(undefined, () => 0, { onReset: nothing })
+  const tracker = new Tracker(undefined, () => 0, { onReset: nothing, onShown: () => { arrivals.look() } })
+  const arrivals = new Arrivals(tracker, { now: () => performance.now(), onWaiting: () => { poll.poll().catch(nothing) } })
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
   const releases = new LiveReleases(() => clock.ms)
@@ -36,6 +38,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
     parts: {
       now: () => clock.ms,
       tracker,
+      arrivals,
       memory,
       compressor: new Compressor(memory),
       shared: undefined,
@@ -47,8 +50,8 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       nodes,
       settle: async () => { await poll.poll() },
       renewals: new Renewals(() => clock.ms),
-      tally: { notKept: nothing, staleLatest: nothing, pruned: nothing },
-      settings: { isObserving: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, emit: ['node', 'upstream'] }
+      tally: { notKept: nothing, staleLatest: nothing, waited: nothing, pruned: nothing },
+      settings: { isObserving: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, waitMs: 0, waitBlocks: 2, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
     }
   }
 }

@@ -1,0 +1,138 @@
+import t from 'tap'
+import { answerRead } from '../../src/proxy/answer-read.js'
+import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { ask, type Ask, type Got, item } from '../support/client.js'
+import { partsAt, readOf } from '../support/parts.js'
+import { status } from '../support/said.js'
+import { several } from '../support/several.js'
+import { stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+
+const version_ = 'x-node-ledger-version'
+const patient = { waitForVersion: { ms: 5000 } }
+const hour = { waitForVersion: { ms: 3_600_000 } }
+
+/** Every read that names a version, at one. */
+const readsAt = (version: bigint): Array<[target: string, how?: Ask]> => [
+  [`/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`],
+  [`/v1/tables/0x5eed/item?ledger_version=${version}`, item('u64', '"7"')],
+  [`/v1/blocks/by_version/${version}`]
+]
+
+/** One that is passed on; the embedded node answers it wherever it stands. */
+const passedAt = (version: bigint): [target: string] => [`/v1/blocks/by_height/300?ledger_version=${version}`]
+
+const headOf = ({ ledger }: Sandbox): bigint => ledger.head.version
+const waiting = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_waiting_for_version')
+const waits = async (varve: TestVarve): Promise<unknown[]> =>
+  await Promise.all(['reached', 'timeout'].map(async result => await varve.metric(`varve_version_waits_total{result="${result}"}`)))
+
+/** What comes of reads that wait until the test lets the chain go on. */
+async function meanwhile (varve: TestVarve, reads: ReadonlyArray<[target: string, how?: Ask]>, change: () => void): Promise<Got[]> {
+  const asked = Promise.all(reads.map(async ([target, how]) => await varve.get(target, how)))
+  await until(async () => await waiting(varve) === reads.length, 'all wait')
+  change()
+  return await asked
+}
+
+t.test('a read for a version just above the head waits, and is answered when the chain has grown', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, patient)
+  t.same([await waiting(varve), await waits(varve)], [0, [0, 0]], 'the metrics are there from the start')
+  const target = headOf(sandbox) + 1n
+  const answers = await meanwhile(varve, [...readsAt(target), passedAt(target)], () => { sandbox.ledger.grow(2) })
+  for (const { status, headers } of answers) t.ok(status === 200 && BigInt(String(headers[version_])) >= target)
+  t.same([await waiting(varve), await waits(varve)], [0, [4, 0]])
+  t.same(['account_modules', 'table_item', 'block_by_version'].map(name => sandbox.asked.counts[name]), [1, 1, 1], 'the node is asked for it once it has it')
+})
+
+t.test('what is far above the head is not there, at once; how far that is goes by the size of blocks', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, hour)
+  const head = headOf(sandbox)
+  for (const read of readsAt(head + 1000n)) t.match(await varve.get(...read), { status: 404, body: /version_not_found/ })
+  t.same(await waits(varve), [0, 0])
+  // Blocks have some versions each, so that the second block ends well above two versions.
+  const { firstVersion } = sandbox.ledger.block(100)
+  const most = (2n * (head - firstVersion) + 898n) / 899n
+  t.ok(most > 2n)
+  t.match(await varve.get(`/v1/accounts/0x1/modules?ledger_version=${head + most + 1n}`), { status: 404 })
+  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${head + most}`]], () => { sandbox.ledger.grow(20) })
+  t.equal(answer?.status, 200)
+})
+
+t.test('while no block has followed another, a block is taken for one version', async t => {
+  const index = stamps({ 'x-aptos-oldest-block-height': '100' })
+  const node = await stubNode(t, (_request, response) => { response.writeHead(404, index).end() }, (_request, response) => { response.writeHead(200, index).end('{}') })
+  const varve = await varveAt(t, node.url, { waitForVersion: { ms: 20, blocks: 3 } })
+  for (const [version, timeouts] of [[1004, 0], [1003, 1]]) {
+    t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 404 })
+    t.same(await waits(varve), [0, timeouts])
+  }
+})
+
+t.test('when the time is over the node is asked, and its own not-found is handed on', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 100 } })
+  const target = headOf(sandbox) + 1n
+  const began = performance.now()
+  const got = await varve.get(`/v1/blocks/by_version/${target}`)
+  t.ok(performance.now() - began >= 95)
+  t.match(got, { status: 404, headers: { [status]: /fwd-status=404/ }, body: (await ask(sandbox.url, `/v1/blocks/by_version/${target}`)).body })
+  t.same([await waiting(varve), await waits(varve)], [0, [0, 1]])
+})
+
+t.test('where no wait is configured, or none for any block, nobody waits unasked', async t => {
+  for (const waitForVersion of [{}, { ms: 3_600_000, blocks: 0 }]) {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion })
+    for (const read of readsAt(headOf(sandbox) + 1n)) t.match(await varve.get(...read), { status: 404 })
+    t.same(await waits(varve), [0, 0])
+  }
+})
+
+t.test('of several nodes it is enough that one gets there, and that one is asked', async t => {
+  const { nodes, varve, asked } = await several(t, [{}, {}], { ...patient, head: { pollMs: 600_000 } })
+  const [, ahead] = nodes
+  const target = (ahead === undefined ? 0n : headOf(ahead)) + 1n
+  const answers = await meanwhile(varve, readsAt(target), () => { ahead?.ledger.grow(2) })
+  t.same(answers.map(({ status }) => status), [200, 200, 200])
+  t.same(asked(), [0, 3])
+})
+
+t.test('a chain that is reset meanwhile answers as the new one', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 400 } })
+  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => { sandbox.faults.add({ kind: 'otherChain' }) })
+  t.match(answer, { status: 404 })
+  t.ok(BigInt(String(answer?.headers[version_])) < headOf(sandbox))
+  t.equal(await varve.metric('varve_chain_resets_total'), 1)
+})
+
+t.test('whoever finds no place to wait goes on at once', async t => {
+  const node = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"m","error_code":"version_not_found","vm_error_code":null}') })
+  const told: string[] = []
+  const { parts: made } = partsAt(t, node.url)
+  const parts = { ...made, settings: { ...made.settings, waitMs: 60_000 }, tally: { ...made.tally, waited: (how: string) => { told.push(how) } }, arrivals: { reach: async () => 'no_place' as const } }
+  await parts.settle()
+  t.match(await answerRead(parts, readOf('/v1/blocks/by_version/1001')), { fetched: { answer: { status: 404 } } })
+  await t.rejects(answerRead(parts, { ...readOf('/v1/blocks/by_version/500'), atLeast: 1001n }), { status: 404, code: 'version_not_found' })
+  t.same(told, [])
+})
+
+t.test('both waits together last no longer than one', async t => {
+  const { parts: made } = partsAt(t, (await stubNode(t, (_request, response) => { response.writeHead(404, stamps()).end() })).url)
+  const asked: Array<[bigint, number]> = []
+  const clock = { ms: 0 }
+  const reach = async (version: bigint, ms: number): Promise<'reached'> => {
+    asked.push([version, ms])
+    clock.ms += 400
+    const { stamped } = made.tracker
+    if (stamped !== undefined) made.tracker.learn({ ...stamped.position, head: { ...stamped.position.head, version, timestampUsec: version * 1000n + 10n ** 9n } }, 'x-aptos-')
+    return 'reached'
+  }
+  for (const waitMs of [1000, 300]) {
+    const parts = { ...made, now: () => clock.ms, settings: { ...made.settings, waitMs }, arrivals: { reach } }
+    await parts.settle()
+    const head = parts.tracker.position?.head.version ?? 0n
+    await answerRead(parts, { ...readOf(`/v1/blocks/by_version/${head + 2n}`), atLeast: head + 1n })
+  }
+  await answerRead({ ...made, now: () => clock.ms, settings: { ...made.settings, waitMs: 200 }, arrivals: { reach } }, { ...readOf('/v1/blocks/by_version/1004'), atLeast: 5n })
+  t.same(asked, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
+})
