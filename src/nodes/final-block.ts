@@ -9,7 +9,7 @@ import { type Question } from './question.js'
  * word on it now: no whole answer, a failure of its own, a 200 of somebody else. Never kept: it is what kept entries are held against.
  */
 export async function readFinalBlock (ask: (question: Question) => Promise<Answer>, height: bigint): Promise<Anchor | undefined> {
-  const answer = await ask({ endpoint: 'other', method: 'GET', target: `/v1/blocks/by_height/${height}`, headers: { accept: mediaTypes.json }, isIdempotent: true })
+  const answer = await ask({ endpoint: 'other', method: 'GET', target: `/v1/blocks/by_height/${height}`, headers: { accept: mediaTypes.json }, isIdempotent: true, isOwn: true })
   answer.rest?.destroy()
   const { status, stamped } = answer
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) throw new NodeFailure('the node', 'garbage', `${status} for a block`)

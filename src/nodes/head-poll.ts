@@ -2,6 +2,7 @@ import { type StampedPosition } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { mediaTypes } from '../reads/accept.js'
 import { type Answer } from '../reads/answer.js'
+import { NodeFailure } from './node-failure.js'
 import { Fenced } from './welcome.js'
 import { type Question } from './question.js'
 
@@ -96,8 +97,9 @@ export class HeadPoll {
       if (release !== undefined) this.#options.onRelease(release)
       this.#options.onState('answered')
     } catch (error) {
-      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is one that another has overtaken.
-      if (!this.#isOver && polledAt >= this.#answeredAt) this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
+      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is one that another has overtaken, or that never left.
+      const isBusy = error instanceof NodeFailure && error.reason === 'busy'
+      if (!this.#isOver && !isBusy && polledAt >= this.#answeredAt) this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
     }
   }
 }
@@ -119,7 +121,7 @@ async function askWhereItStands (ask: (question: Question) => Promise<Answer>): 
 }
 
 async function askPlainly (ask: (question: Question) => Promise<Answer>, target: string): Promise<Answer> {
-  const answer = await ask({ endpoint: 'other', method: 'GET', target, headers: { accept: mediaTypes.json }, isIdempotent: true })
+  const answer = await ask({ endpoint: 'other', method: 'GET', target, headers: { accept: mediaTypes.json }, isIdempotent: true, isOwn: true })
   answer.rest?.destroy()
   return answer
 }

@@ -1,5 +1,6 @@
 import { type Headers, type Position, readPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
+import { Budget, NoTurn, type Turn } from './budget.js'
 import { Connections, type Reach } from './connections.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
@@ -11,6 +12,7 @@ export interface NodeOptions extends Reach {
   readonly ignoreCacheControl?: boolean
   /** A longer body is not gathered: its rest is handed over as it comes. */
   readonly maxGatheredBytes: number
+  readonly requestsPerSecond?: number | null
   readonly now: () => number
 }
 
@@ -19,19 +21,17 @@ export interface NodeTally {
   asked (node: string, endpoint: string, status: string, seconds: number): void
 }
 
-// With the limit of connections, how many reads may be under way or waiting for one.
-const waitingPerConnection = 8
-
-/** One full node: its connections, how much may be under way, and what it last said of itself. */
+/** One full node: its connections, how much may be asked of it, and what it last said of itself. */
 export class LedgerNode {
   readonly name: string
+  /** How much may be asked of it, and how much of that is. */
+  readonly budget: Budget
   readonly #options: NodeOptions
   readonly #tally: NodeTally
   readonly #connections: Connections
   #release: string | undefined
   #position: Position | undefined
   #up = false
-  #underWay = 0
   #answeredAt = -Infinity
 
   constructor (options: NodeOptions, tally: NodeTally) {
@@ -39,6 +39,7 @@ export class LedgerNode {
     this.#options = options
     this.#tally = tally
     this.#connections = new Connections(options)
+    this.budget = new Budget({ ...options, requestsPerSecond: options.requestsPerSecond ?? null })
   }
 
   /** Whether it gave the last thing asked of it an answer as a node does. */
@@ -66,61 +67,71 @@ export class LedgerNode {
     return this.#options.timeoutMs
   }
 
-  /** Asks once and gathers the answer, unless it is too large; throws a NodeFailure when none came. */
-  ask (question: Question, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
-    return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, undefined)
+  /** Asks once and gathers the answer, unless it is too large; the signal takes the question back. Throws a NodeFailure when no answer came. */
+  ask (question: Question, timeoutMs = this.#options.timeoutMs, signal?: AbortSignal): Promise<Answer> {
+    return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, signal)
   }
 
-  /** Asks once and hands the body over as it comes; the signal takes the question back. */
+  /** The same with the body handed over as it comes. */
   pass (question: Question, signal: AbortSignal, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
     return this.#ask(question, 0, timeoutMs, signal)
   }
 
   async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined): Promise<Answer> {
-    const { now, maxConcurrent } = this.#options
+    const { now } = this.#options
+    const { client, isOwn = false } = question
     const started = now()
-    const tell = (status: string): void => {
-      this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000)
-    }
-    // What cannot be asked soon is refused at once, so that those who wait are never more than this (law 10).
-    if (this.#underWay >= maxConcurrent * waitingPerConnection) {
-      tell('busy')
-      throw new NodeFailure(this.name, 'busy', undefined)
-    }
-    this.#underWay++
-    const done = (): void => { this.#underWay-- }
+    let leftMs = timeoutMs
     try {
-      const answer = await this.#askOnce(question, maxBytes, timeoutMs, signal, done)
+      signal?.throwIfAborted()
+      let turn = this.budget.take(isOwn)
+      if (turn === undefined) {
+        turn = await this.budget.wait({ client, isOwn, timeoutMs, signal })
+        leftMs -= now() - started
+      }
+      const answer = await this.#askOnce(question, maxBytes, leftMs, signal, turn)
       this.#up = answer.stamped !== undefined || answer.status < 500
       this.#answeredAt = now()
       this.#position = answer.stamped?.position ?? this.#position
-      tell(String(answer.status))
+      this.#tell(question, started, String(answer.status))
       return answer
     } catch (error) {
-      const failure = NodeFailure.of(this.name, error)
-      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered.
+      const failure = this.#failureOf(error, leftMs, timeoutMs)
+      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered, or never sent.
       const isOld = failure.reason === 'timeout' && started < this.#answeredAt
-      if (signal?.aborted !== true && !isOld) this.#up = false
-      tell(failure.reason)
+      if (signal?.aborted !== true && !isOld && failure.reason !== 'busy') this.#up = false
+      this.#tell(question, started, failure.reason)
       throw failure
     }
   }
 
+  // A node that was left with less than half of the time, since others came first, has not failed.
+  #failureOf (error: unknown, leftMs: number, timeoutMs: number): NodeFailure {
+    const failure = NodeFailure.of(this.name, error)
+    return failure.reason === 'timeout' && leftMs < timeoutMs / 2 ? NodeFailure.of(this.name, new NoTurn('too late')) : failure
+  }
+
+  #tell ({ endpoint }: Question, started: number, status: string): void {
+    this.#tally.asked(this.name, endpoint, status, (this.#options.now() - started) / 1000)
+  }
+
   /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
+    this.budget.close()
     await this.#connections.close()
   }
 
-  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, done: () => void): Promise<Answer> {
+  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, turn: Turn): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
     const takeBack = (): void => { reception.giveUp(signal?.reason) }
-    const reception = this.#connections.ask(question, maxBytes, () => {
-      signal?.removeEventListener('abort', takeBack)
-      // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
-      done()
-    })
-    const timer = setTimeout(() => { reception.giveUp(new DOMException('no answer in time', 'TimeoutError')) }, timeoutMs)
+    // A body that is handed on as it comes may take as long as its reader does; the turn is its until it ends.
+    const reception = this.#connections.ask(question, maxBytes, turn, () => { signal?.removeEventListener('abort', takeBack) })
+    const timer = setTimeout(() => {
+      reception.giveUp(new DOMException('no answer in time', 'TimeoutError'))
+      // Who says nothing any more may have been started anew.
+      this.#options.onLost?.()
+    }, timeoutMs)
     signal?.addEventListener('abort', takeBack, { once: true })
     if (signal?.aborted === true) takeBack()
     try {

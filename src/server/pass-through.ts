@@ -3,6 +3,7 @@ import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
 import { type Answer } from '../reads/answer.js'
+import { addressOf, clientOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
@@ -12,8 +13,9 @@ interface Passing {
   readonly target: string
   /** The client's own word on its body; the plugin would make one up. */
   readonly contentType: string | undefined
-  /** The client's address, as its connection shows it. */
+  /** The client's address, as its connection shows it: what the client says of where it is itself is not believed. */
   readonly from: string | undefined
+  readonly client: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -43,9 +45,9 @@ const everywhere = '/v1'
  */
 export function passThrough (app: FastifyInstance, context: PublicParts, choose: Choose): void {
   const targets = new WeakMap<FastifyRequest, string>()
-  const ask = async (question: Omit<PassedQuestion, 'target'>, { target, contentType, signal }: Passing): Promise<Answer> => {
+  const ask = async (question: Omit<PassedQuestion, 'target'>, { target, contentType, client, signal }: Passing): Promise<Answer> => {
     const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await passOn(context.parts, { ...question, headers, target }, signal)
+    return await passOn(context.parts, { ...question, headers, target, client }, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream,
@@ -62,7 +64,7 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       const gone = new AbortController()
       reply.raw.once('close', () => { gone.abort() })
       if (reply.raw.destroyed) gone.abort()
-      const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], from: addressOf(request), signal: gone.signal }
+      const passing = { target: targets.get(request) ?? '', contentType: request.headers['content-type'], from: addressOf(request.raw), client: clientOf(request.raw), signal: gone.signal }
       return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })
     },
     replyOptions: {
@@ -96,11 +98,6 @@ function requestThrough (ask: (question: Omit<PassedQuestion, 'target'>, passing
   }
   // The plugin calls nothing of a pool but this, in this one way.
   return request as never
-}
-
-// What the client says of where it is itself is not believed; an IPv4 address in the clothes of IPv6 is shown as what it is.
-function addressOf ({ raw }: FastifyRequest): string | undefined {
-  return raw.socket.remoteAddress?.replace(/^::ffff:/, '')
 }
 
 function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {
