@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { type Memory } from './cache/memory.js'
 import { type Tracker } from './ledger/tracker.js'
 import { RequestSeries } from './metrics/request-series.js'
+import { type HedgeResult, hedgeResults } from './nodes/hedges.js'
 import { type Member } from './nodes/member.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
@@ -37,6 +38,7 @@ export class Metrics {
 
   readonly #upstreamRequests = new Counter({ ...this.#at, name: 'varve_upstream_requests_total', help: 'Requests sent to a node, by its status or by how it failed.', labelNames: ['upstream', 'endpoint', 'status'] })
   readonly #upstreamSeconds = new Histogram({ ...this.#at, name: 'varve_upstream_request_duration_seconds', help: 'Time a node took to answer.', labelNames: ['upstream'], buckets: seconds })
+  readonly #hedges = new Counter({ ...this.#at, name: 'varve_hedges_total', help: 'Reads that were asked of a second node since the first took long, by what came of it.', labelNames: ['result'] })
   readonly #pruned = new Counter({ ...this.#at, name: 'varve_pruned_requests_total', help: 'Requests for history that the nodes have pruned, by who answered.', labelNames: ['endpoint', 'answer'] })
   readonly #prunedDistance = new Histogram({ ...this.#at, name: 'varve_pruned_distance_versions', help: 'How far below the oldest version a request was.', labelNames: ['endpoint'], buckets: versions })
   readonly #evictions = new Counter({ ...this.#at, name: 'varve_cache_evictions_total', help: 'Entries that made room for others.', labelNames: ['tier'] })
@@ -58,6 +60,7 @@ export class Metrics {
       for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
       this.#prunedDistance.zero({ endpoint })
     }
+    for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
     for (const operation of redisOperations) {
@@ -78,6 +81,8 @@ export class Metrics {
     this.#gauges('varve_upstream_lag_versions', 'How far the node is behind the position shown.', ['upstream'],
       () => each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
     this.#gauges('varve_upstream_oldest_version', 'The oldest version that the node has.', ['upstream'], () => each(({ window }) => Number(window?.oldest ?? NaN)))
+    this.#gauges('varve_upstream_under_way', 'Requests that are under way to the node.', ['upstream'], () => each(({ node }) => node.budget.underWay))
+    this.#gauges('varve_upstream_waiting', 'Requests that wait for their turn at the node.', ['upstream'], () => each(({ node }) => node.budget.waiting))
     this.#gauge('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', () => Number(redis?.isUp ?? false))
     this.#gauge('varve_cache_entries', 'Entries kept.', () => memory.entries, { tier: 'memory' })
     this.#gauge('varve_cache_bytes', 'What the entries cost, keys and overhead included.', () => memory.bytes, { tier: 'memory' })
@@ -90,6 +95,10 @@ export class Metrics {
   asked (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
     this.#upstreamRequests.inc({ upstream, endpoint, status })
     this.#upstreamSeconds.observe({ upstream }, tookSeconds)
+  }
+
+  hedged (result: HedgeResult): void {
+    this.#hedges.inc({ result })
   }
 
   notKept (endpoint: EndpointName, reason: NotKeptReason): void {

@@ -3,6 +3,7 @@ import { type Config } from '../config/schema.js'
 import { contradicts, type Tracker } from '../ledger/tracker.js'
 import { Fleet } from '../nodes/fleet.js'
 import { HeadPoll, readHead } from '../nodes/head-poll.js'
+import { Hedges, type HedgeTally } from '../nodes/hedges.js'
 import { type LiveReleases } from '../nodes/live-releases.js'
 import { Member } from '../nodes/member.js'
 import { LedgerNode, type NodeTally } from '../nodes/node.js'
@@ -17,7 +18,7 @@ export interface NodesOptions {
   readonly now: () => number
   readonly tracker: Tracker
   readonly releases: LiveReleases
-  readonly tally: NodeTally
+  readonly tally: NodeTally & HedgeTally
   readonly log: Logger
   /** Who decides whether a node is believed; asked only once nodes are. */
   readonly generations: () => Generations
@@ -52,9 +53,11 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
   const { pollMs } = config.head
   const upstreams = upstreamsOf(config, sandboxUrl)
   const members = upstreams.map((upstream, at) => memberOf(upstream, at))
+  const isHedging = members.length > 1 && config.hedge.share > 0 && config.hedge.burst > 0
   let revisitedAt = -Infinity
   const fleet: Fleet = new Fleet(members, releases, {
     wallClockMs: () => performance.timeOrigin + now(),
+    hedges: isHedging ? new Hedges(config.hedge, options.tally) : undefined,
     onOldest: oldest => { tracker.bound(oldest) },
     onNobody: async () => {
       if (now() - revisitedAt < revisitEveryMs) return
@@ -93,7 +96,7 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
     close: async () => { await Promise.all(members.map(async ({ node }) => { await node.close() })) }
   }
 
-  function memberOf ({ name, requestsPerSecond, ...upstream }: UpstreamConfig, at: number): Member {
+  function memberOf ({ name, ...upstream }: UpstreamConfig, at: number): Member {
     const onLost = (): void => { if (member.lost() && upstreams.length > 1) polls[at]?.poll().catch(() => {}) }
     const node = new LedgerNode({ ...upstream, name: name ?? `node-${at + 1}`, onLost, maxGatheredBytes: config.cache.maxEntryMb * mega, now }, options.tally)
     const member: Member = new Member(node, {

@@ -82,8 +82,8 @@ export class Member implements Choice {
   }
 
   /** Asks it; what it says is believed only after it was compared, and counts as nothing from behind a fence. */
-  async ask (question: Question, timeoutMs = this.node.timeoutMs): Promise<Answer> {
-    return this.#proven(await this.#believed(this.node.ask(question, timeoutMs), timeoutMs))
+  async ask (question: Question, timeoutMs = this.node.timeoutMs, signal?: AbortSignal): Promise<Answer> {
+    return this.#proven(await this.#believed(this.node.ask(question, timeoutMs, signal), timeoutMs, true))
   }
 
   /** The same with the body handed over as it comes. */
@@ -123,16 +123,16 @@ export class Member implements Choice {
     return !this.#isBelieved
   }
 
-  async #believed (asked: Promise<Answer>, timeoutMs: number): Promise<Answer> {
+  async #believed (asked: Promise<Answer>, timeoutMs: number, isRead = false): Promise<Answer> {
     const { now } = this.#options
     const started = now()
     let answer: Answer
     try {
       answer = await asked
-      if (!speaksOfNode(answer)) this.health.took(now() - started)
+      if (!speaksOfNode(answer)) this.health.took(now() - started, isRead)
     } catch (error) {
       // What was waited for in vain is what it costs to ask it.
-      if (error instanceof NodeFailure && error.reason === 'timeout') this.health.took(now() - started)
+      if (error instanceof NodeFailure && (error.reason === 'timeout' || (isRead && error.reason === 'taken_back'))) this.health.tookLonger(now() - started, isRead)
       throw error
     } finally {
       this.#isBelieved &&= this.node.up

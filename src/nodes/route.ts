@@ -58,6 +58,14 @@ export function mayStillHave (node: Choice, route: Route, forgetful: Choice): bo
   return route.events === 'last' && node.window !== undefined && forgetful.window !== undefined && node.window.head > forgetful.window.head
 }
 
+/** Whether a node's answer is surely as good as that of another. */
+export function isAsGood (node: Choice, other: Choice, route: Route): boolean {
+  const { window } = node
+  if (window === undefined || !isFit(node) || !mayHold(node, route)) return false
+  const { atLeast } = route
+  return (atLeast === undefined || window.head >= atLeast) && byHistory(node, other, route) <= 0
+}
+
 function holds (window: NonNullable<Choice['window']>, version: bigint): boolean {
   return version >= window.oldest && version <= window.head
 }

@@ -49,7 +49,7 @@ export function statusOf (parts: StatusParts): object {
   }
 }
 
-function upstreamOf ({ node: { name, release }, state, window, health }: Member, shown: bigint | undefined): object {
+function upstreamOf ({ node: { name, release, budget }, state, window, health }: Member, shown: bigint | undefined): object {
   return {
     name,
     state: state.name,
@@ -58,9 +58,15 @@ function upstreamOf ({ node: { name, release }, state, window, health }: Member,
     version: window && String(window.head),
     oldestVersion: window && String(window.oldest),
     lagVersions: window && shown !== undefined ? String(shown > window.head ? shown - window.head : 0n) : undefined,
-    latencyMs: health.tookMs === undefined ? undefined : Math.round(health.tookMs * 100) / 100,
-    underWay: health.underWay
+    latencyMs: roundedMs(health.tookMs),
+    p95Ms: roundedMs(health.reads.p95),
+    underWay: budget.underWay,
+    waiting: budget.waiting
   }
+}
+
+function roundedMs (ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms * 100) / 100
 }
 
 function complaintOf ({ node: { name }, state: { name: state, reason } }: Member): string[] {
