@@ -36,6 +36,7 @@ export class Budget {
   readonly #own = new Set<Waiter>()
   readonly #queue = new FairQueue<Waiter>()
   #underWay = 0
+  #wasOwn = false
   #timer: NodeJS.Timeout | undefined
 
   constructor ({ maxConcurrent, requestsPerSecond, now }: BudgetOptions) {
@@ -53,9 +54,9 @@ export class Budget {
     return this.#own.size + this.#queue.size
   }
 
-  /** Whether more than is needed should not be asked: something waits, or half of the connections or of the second is used up, by others than so many. */
+  /** Whether more than is needed should not be asked: a client waits, or half of the connections or of the second is used up, by others than so many. */
   isTight (own = 0): boolean {
-    return this.waiting > 0 || (this.#underWay - own) * 2 >= this.#maxConcurrent || this.#pace?.isHalfUsed(own) === true
+    return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.#maxConcurrent || this.#pace?.isHalfUsed(own) === true
   }
 
   /** A turn at once, without a promise; undefined where it is to be waited for. */
@@ -97,7 +98,7 @@ export class Budget {
   // Whoever floods makes room for those who do not; what could not be served in time has no room at all (law 10).
   #makeRoom (client: string, timeoutMs: number): void {
     const room = Math.min(this.#maxConcurrent * waitingPerConnection - this.#underWay, this.#pace?.within(timeoutMs) ?? Infinity)
-    if (this.waiting < room) return
+    if (this.#queue.size < room) return
     const other = this.#queue.lastOfMost(client)
     if (other === undefined) throw new NoTurn('too many wait')
     other.refuse()
@@ -116,9 +117,15 @@ export class Budget {
     while (this.waiting > 0 && this.#underWay < this.#maxConcurrent) {
       const readyInMs = this.#pace?.readyInMs ?? 0
       if (readyInMs > 0) return this.#serveIn(readyInMs)
-      const [first = this.#queue.shift()] = this.#own
-      first?.begin(this.#begin())
+      this.#next()?.begin(this.#begin())
     }
+  }
+
+  // Its own questions come first, but never twice in a row while clients wait: a node that may be asked little would be asked nothing else.
+  #next (): Waiter | undefined {
+    const [own] = this.#own
+    this.#wasOwn = own !== undefined && !(this.#wasOwn && this.#queue.size > 0)
+    return this.#wasOwn ? own : this.#queue.shift()
   }
 
   // One timer for all of them; what hangs on a question that is still to be sent is served when that is.

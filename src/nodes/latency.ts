@@ -1,7 +1,8 @@
-const windowSize = 200
+// Of fewer a streak of bad luck would make what is rare look usual.
+const windowSize = 500
 const enough = 50
 // Sorting is dear beside a read, and one more time changes little.
-const renewedEvery = 10
+const renewedEvery = 25
 
 /** How long a node's last reads took. */
 export class Latency {
