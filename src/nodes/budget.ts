@@ -59,10 +59,15 @@ export class Budget {
     return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.#maxConcurrent || this.#pace?.isHalfUsed(own) === true
   }
 
+  /** Whether a turn is to be waited for. */
+  get isFull (): boolean {
+    return this.waiting > 0 || !this.#hasTurn
+  }
+
   /** A turn at once, without a promise; undefined where it is to be waited for. */
   take (isOwn: boolean): Turn | undefined {
     const isFirst = isOwn ? this.#own.size === 0 : this.waiting === 0
-    return isFirst && this.#underWay < this.#maxConcurrent && (this.#pace === undefined || this.#pace.readyInMs <= 0) ? this.#begin() : undefined
+    return isFirst && this.#hasTurn ? this.#begin() : undefined
   }
 
   /** A turn when it comes; fails with NoTurn, or with the signal's reason. */
@@ -93,6 +98,10 @@ export class Budget {
     clearTimeout(this.#timer)
     for (const waiter of this.#own) waiter.refuse()
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) next.refuse()
+  }
+
+  get #hasTurn (): boolean {
+    return this.#underWay < this.#maxConcurrent && (this.#pace === undefined || this.#pace.readyInMs <= 0)
   }
 
   // Whoever floods makes room for those who do not; what could not be served in time has no room at all (law 10).

@@ -48,6 +48,10 @@ export class Member implements Choice {
     return this.#isBelieved
   }
 
+  get isFull (): boolean {
+    return this.node.budget.isFull
+  }
+
   /** From where to where its history goes; undefined where it has said nothing yet, or nothing that counts. */
   get window (): Choice['window'] {
     return this.#fence === undefined ? this.standing.window : undefined
