@@ -1,5 +1,6 @@
 import { FairQueue } from './fair-queue.js'
 import { Pace, paceOf } from './pace.js'
+import { type Recall } from './taking-back.js'
 
 /** How much may be asked of a node. */
 export interface BudgetOptions {
@@ -15,7 +16,7 @@ export interface Wish {
   /** Asked by varve for itself: before all others, and never refused. */
   readonly isOwn: boolean
   readonly timeoutMs: number
-  readonly signal: AbortSignal | undefined
+  readonly signal: Recall | undefined
 }
 
 /** There was no turn: too many wait, or it did not come in time. */

@@ -8,6 +8,7 @@ import { type Member } from './member.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 import { inOrder, isAsGood, mayHold, mayStillHave, remembersMore, type Route } from './route.js'
+import { type Recall } from './taking-back.js'
 
 /** The clock that a fleet goes by, and who is told of what it comes to. */
 export interface FleetOptions {
@@ -20,7 +21,7 @@ export interface FleetOptions {
   onNobody (): Promise<void>
 }
 
-type Tries = (member: Member, timeoutMs: number | undefined, signal?: AbortSignal) => Promise<Attempt>
+type Tries = (member: Member, timeoutMs: number | undefined, signal?: Recall) => Promise<Attempt>
 
 /** All nodes of the configuration: each question goes to the one that can best answer it, and to the next where that one fails. */
 export class Fleet {
@@ -104,7 +105,7 @@ export class Fleet {
     for (;;) {
       const [member, ...others] = left()
       if (member === undefined || signal?.aborted === true) break
-      const asks = (one: Member, taking?: AbortSignal): Promise<Attempt> => {
+      const asks = (one: Member, taking?: Recall): Promise<Attempt> => {
         tried.add(one)
         return tries(one, others.some(other => other !== one && isPromising(other, route)) ? one.node.timeoutMs / 2 : undefined, taking)
       }

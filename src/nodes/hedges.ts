@@ -1,7 +1,7 @@
-import { within } from '../within.js'
 import { type Attempt } from './attempts.js'
 import { HedgeBucket } from './hedge-bucket.js'
 import { type Member } from './member.js'
+import { type Recall, TakingBack } from './taking-back.js'
 
 /** What came of asking a second node beside one that takes its time: its answer was taken, that of the first was, or neither was one to take. */
 export const hedgeResults = ['won', 'lost', 'failed'] as const
@@ -30,7 +30,7 @@ export interface Tried {
 }
 
 /** Puts the question to a node; the signal takes it back. */
-export type AsksMember = (member: Member, signal: AbortSignal) => Promise<Attempt>
+export type AsksMember = (member: Member, signal: Recall) => Promise<Attempt>
 
 /** Asks a second node where the first takes longer than it mostly does, and takes the first answer that is one. */
 export class Hedges {
@@ -70,7 +70,7 @@ export class Hedges {
   // Looked at again while it takes ever longer, since what is granted is granted rather to those that hang than to those that are a little late.
   async #whenSlow ({ member, came }: Trial, findSecond: () => Member | undefined): Promise<Member | undefined> {
     for (let waitMs = Math.max(1, member.health.reads.p95 ?? this.#afterMs); ; waitMs *= 2) {
-      if (await within(waitMs, came) !== undefined) return undefined
+      if (!await isLate(came, waitMs)) return undefined
       // Where much is asked already, asking more would make all of it slower; what is waited for itself is no reason.
       const second = member.node.budget.isTight(1) ? undefined : findSecond()
       if (second !== undefined && this.#bucket.take()) return second
@@ -83,18 +83,29 @@ class Trial {
   readonly member: Member
   /** Never fails. */
   readonly came: Promise<Tried>
-  readonly #taking = new AbortController()
+  readonly #taking = new TakingBack()
 
   constructor (member: Member, asks: AsksMember) {
     this.member = member
-    this.came = settled(member, asks(member, this.#taking.signal))
+    this.came = settled(member, asks(member, this.#taking))
   }
 
   /** Nobody waits for it any longer, nor reads what may have come in this very moment. */
   takeBack (): void {
-    this.#taking.abort()
+    this.#taking.takeBack()
     this.came.then(({ attempt }) => { attempt?.answer.rest?.destroy() }, () => {})
   }
+}
+
+// Every read passes here, and a race of promises costs more than this.
+async function isLate (came: Promise<Tried>, ms: number): Promise<boolean> {
+  return await new Promise(resolve => {
+    const timer = setTimeout(resolve, ms, true)
+    came.then(() => {
+      clearTimeout(timer)
+      resolve(false)
+    }, () => {})
+  })
 }
 
 /** What asking comes to, which a failure is too. */

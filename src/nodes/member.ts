@@ -7,6 +7,7 @@ import { type LedgerNode } from './node.js'
 import { type Question } from './question.js'
 import { type Choice } from './route.js'
 import { Standing } from './standing.js'
+import { type Recall } from './taking-back.js'
 import { Fenced, type FenceReason, type Welcoming } from './welcome.js'
 
 // One that ends every connection by itself is not compared at every answer.
@@ -86,7 +87,7 @@ export class Member implements Choice {
   }
 
   /** Asks it; what it says is believed only after it was compared, and counts as nothing from behind a fence. */
-  async ask (question: Question, timeoutMs = this.node.timeoutMs, signal?: AbortSignal): Promise<Answer> {
+  async ask (question: Question, timeoutMs = this.node.timeoutMs, signal?: Recall): Promise<Answer> {
     return this.#proven(await this.#believed(this.node.ask(question, timeoutMs, signal), timeoutMs, true))
   }
 

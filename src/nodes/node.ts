@@ -4,6 +4,7 @@ import { Budget, NoTurn, type Turn } from './budget.js'
 import { Connections, type Reach } from './connections.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
+import { type Recall } from './taking-back.js'
 
 /** One full node of the configuration. */
 export interface NodeOptions extends Reach {
@@ -68,22 +69,22 @@ export class LedgerNode {
   }
 
   /** Asks once and gathers the answer, unless it is too large; the signal takes the question back. Throws a NodeFailure when no answer came. */
-  ask (question: Question, timeoutMs = this.#options.timeoutMs, signal?: AbortSignal): Promise<Answer> {
+  ask (question: Question, timeoutMs = this.#options.timeoutMs, signal?: Recall): Promise<Answer> {
     return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, signal)
   }
 
   /** The same with the body handed over as it comes. */
-  pass (question: Question, signal: AbortSignal, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
+  pass (question: Question, signal: Recall, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
     return this.#ask(question, 0, timeoutMs, signal)
   }
 
-  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined): Promise<Answer> {
+  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: Recall | undefined): Promise<Answer> {
     const { now } = this.#options
     const { client, isOwn = false } = question
     const started = now()
     let leftMs = timeoutMs
     try {
-      signal?.throwIfAborted()
+      if (signal?.aborted === true) throw signal.reason
       let turn = this.budget.take(isOwn)
       if (turn === undefined) {
         turn = await this.budget.wait({ client, isOwn, timeoutMs, signal })
@@ -121,10 +122,10 @@ export class LedgerNode {
     await this.#connections.close()
   }
 
-  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, turn: Turn): Promise<Answer> {
+  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: Recall | undefined, turn: Turn): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
-    const takeBack = (): void => { reception.giveUp(signal?.reason) }
+    const takeBack = (): void => { if (signal !== undefined) reception.giveUp(signal.reason) }
     // A body that is handed on as it comes may take as long as its reader does; the turn is its until it ends.
     const reception = this.#connections.ask(question, maxBytes, turn, () => { signal?.removeEventListener('abort', takeBack) })
     const timer = setTimeout(() => {
