@@ -117,7 +117,7 @@ async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
 
 const gauge = async (varve: TestVarve, name: string): Promise<number | undefined> => await varve.metric(`varve_upstream_${name}{upstream="node"}`)
 
-t.test('a full queue is 503 with Retry-After at once and grows no longer; and hits never queue', async t => {
+t.test('a full queue is 503 with Retry-After at once and grows no longer, and hits never queue', async t => {
   const node = await heldNode(t)
   const varve = await varveAt(t, node.stub.url, { upstream: { maxConcurrent: 2, timeoutMs: 60_000 } })
   const kept = varve.get(modules(500))
@@ -191,8 +191,9 @@ t.test('where one node has as much to do as it may, reads go to the next', async
   const upstreams = [busy, other].map(({ stub: { url } }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 60_000, ...(at === 0 && { maxConcurrent: 1 }) }))
   const { varve, up } = await inFrontOf(t, [busy.stub, other.stub] as never, { upstreams: upstreams as never, hedge: { share: 0 } })
   await until(async () => await up() === '1,1', 'both are up')
-  const reads = Promise.all(Array.from({ length: 200 }, async (_, nth) => await varve.get(modules(100 + nth))))
+  let answered = 0
+  const reads = Promise.all(Array.from({ length: 200 }, async (_, nth) => await varve.get(modules(100 + nth)).finally(() => { answered++ })))
+  await until(() => answered >= 190, 'all but those that the one has are answered by the other')
   await busy.nextUntil(reads)
   t.ok((await reads).every(({ status }) => status === 200))
-  t.ok((await varve.metric('varve_upstream_requests_total{upstream="n1",endpoint="account_modules",status="busy"}') ?? 0) > 0)
 })
