@@ -3,6 +3,7 @@ import { type Arrival } from './ledger/arrivals.js'
 import { addGauges, type Observed } from './metrics/gauges.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
+import { type HedgeResult, hedgeResults } from './nodes/hedges.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
@@ -28,6 +29,7 @@ export class Metrics {
 
   readonly #upstreamRequests = new Counter({ ...this.#at, name: 'varve_upstream_requests_total', help: 'Requests sent to a node, by its status or by how it failed.', labelNames: ['upstream', 'endpoint', 'status'] })
   readonly #upstreamSeconds = new Histogram({ ...this.#at, name: 'varve_upstream_request_duration_seconds', help: 'Time a node took to answer.', labelNames: ['upstream'], buckets: seconds })
+  readonly #hedges = new Counter({ ...this.#at, name: 'varve_hedges_total', help: 'Reads that were asked of a second node since the first took long, by what came of it.', labelNames: ['result'] })
   readonly #pruned = new Counter({ ...this.#at, name: 'varve_pruned_requests_total', help: 'Requests for history that the nodes have pruned, by who answered.', labelNames: ['endpoint', 'answer'] })
   readonly #prunedDistance = new Histogram({ ...this.#at, name: 'varve_pruned_distance_versions', help: 'How far below the oldest version a request was.', labelNames: ['endpoint'], buckets: versions })
   readonly #evictions = new Counter({ ...this.#at, name: 'varve_cache_evictions_total', help: 'Entries that made room for others.', labelNames: ['tier'] })
@@ -54,6 +56,7 @@ export class Metrics {
       this.#prunedDistance.zero({ endpoint })
     }
     for (const result of ['reached', 'timeout']) this.#waits.inc({ result }, 0)
+    for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
     for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
@@ -89,6 +92,10 @@ export class Metrics {
   asked (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
     this.#upstreamRequests.inc({ upstream, endpoint, status })
     this.#upstreamSeconds.observe({ upstream }, tookSeconds)
+  }
+
+  hedged (result: HedgeResult): void {
+    this.#hedges.inc({ result })
   }
 
   notKept (endpoint: EndpointName, reason: NotKeptReason): void {

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Config } from '../config/schema.js'
 import { Fleet } from '../nodes/fleet.js'
 import { readHead } from '../nodes/head-poll.js'
+import { Hedges } from '../nodes/hedges.js'
 import { type Upstream } from '../replicas/control.js'
 import { type GenerationOptions } from '../replicas/generation-options.js'
 import { within } from '../within.js'
@@ -40,7 +41,7 @@ const firstWordMs = 3000
 
 /** Builds the nodes. */
 export function nodesOf (config: Config, sandboxUrl: string | undefined, options: NodesOptions): Nodes {
-  const { now, tracker, releases, generations } = options
+  const { now, tracker, releases, generations, tally } = options
   let revisitedAt = -Infinity
   let seats: readonly Seat[] = []
   const leaving = new Set<Seat>()
@@ -49,7 +50,7 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
   const pollAll = async (): Promise<void> => { await Promise.all(seats.map(async ({ poll }) => { await poll.poll() })) }
   const clear = async (words: ReadonlyArray<Promise<void>>): Promise<void> => { for (const word of words) if (tracker.position === undefined) await word }
   seats = seatsOf(config)
-  const fleet: Fleet = new Fleet(membersIn(seats), releases, {
+  const fleet: Fleet = new Fleet(membersIn(seats), hedgesOf(config), releases, {
     wallClockMs: () => performance.timeOrigin + now(),
     onOldest: oldest => { tracker.bound(oldest) },
     onNobody: async () => {
@@ -90,14 +91,18 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
       const after = seatsOf(next)
       // Who comes is held against those that are there already, and nobody leaves before it is known what becomes of that.
       seats = [...after, ...before.filter(seat => !after.includes(seat))]
-      fleet.exchange(membersIn(seats))
+      fleet.exchange(membersIn(seats), undefined)
       await within(firstWordMs, Promise.all(after.map(async seat => { if (!before.includes(seat)) await seat.start() })))
       seats = after
-      fleet.exchange(membersIn(seats))
+      fleet.exchange(membersIn(seats), hedgesOf(next))
       for (const seat of before) if (!after.includes(seat)) retire(seat).catch(() => {})
     },
     stop: () => { for (const { poll } of seats) poll.stop() },
     close: async () => { await Promise.all([...seats, ...leaving].map(async ({ member }) => { await member.node.close() })) }
+  }
+
+  function hedgesOf ({ hedge }: Config): Hedges | undefined {
+    return seats.length > 1 && hedge.share > 0 && hedge.burst > 0 ? new Hedges(hedge, tally) : undefined
   }
 
   // What it is being asked is answered first.

@@ -3,6 +3,7 @@ import { type Config } from '../config/schema.js'
 import { contradicts, type Tracker } from '../ledger/tracker.js'
 import { type Fleet } from '../nodes/fleet.js'
 import { HeadPoll } from '../nodes/head-poll.js'
+import { type HedgeTally } from '../nodes/hedges.js'
 import { type LiveReleases } from '../nodes/live-releases.js'
 import { Member } from '../nodes/member.js'
 import { LedgerNode, type NodeTally, type Transport } from '../nodes/node.js'
@@ -15,7 +16,7 @@ export interface NodesOptions {
   readonly now: () => number
   readonly tracker: Tracker
   readonly releases: LiveReleases
-  readonly tally: NodeTally
+  readonly tally: NodeTally & HedgeTally
   readonly log: Logger
   /** Who decides whether a node is believed; asked only once nodes are. */
   readonly generations: () => Generations
@@ -52,11 +53,11 @@ const comparedEveryMs = 10_000
 /** Builds what asks one node, and looks after it. */
 export function seatOf (upstream: NamedUpstream, { cache, head: { pollMs } }: Config, options: NodesOptions, table: Table): Seat {
   const { now, tracker, releases, tally, log, generations } = options
-  const { name, requestsPerSecond, ...reach } = upstream
+  const { name } = upstream
   const hasPeers = (): boolean => table.seats().length > 1
   let first: Promise<void> | undefined
   const onLost = (): void => { if (member.lost() && hasPeers()) poll.poll().catch(() => {}) }
-  const node = new LedgerNode({ ...reach, name, onLost, maxGatheredBytes: cache.maxEntryMb * mega, now, ...(options.asksForAll && { probes: options.asksForAll(upstream) }) }, tally)
+  const node = new LedgerNode({ ...upstream, onLost, maxGatheredBytes: cache.maxEntryMb * mega, now, ...(options.asksForAll && { probes: options.asksForAll(upstream) }) }, tally)
   const member: Member = new Member(node, {
     now,
     hasPeers,

@@ -1,12 +1,13 @@
 import { type Logger } from 'pino'
-import { type Member, type NodeState } from '../nodes/member.js'
+import { type Member } from '../nodes/member.js'
+import { type NodeState, stateOf } from '../nodes/node-state.js'
 
 /** Tells of a node's state where it has changed since it was told last: a line a change and not a line a question, however often it is called. */
 export function stateLog (member: Member, log: Logger): () => void {
   const node = member.node.name
   let last: NodeState | undefined
   return () => {
-    const { name, reason } = member.state
+    const { name, reason } = stateOf(member)
     if (name === last) return
     last = name
     tell(name, reason)

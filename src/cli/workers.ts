@@ -1,6 +1,8 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
+import { pollsPerSecond } from '../config/budgets.js'
 import { keysThatStay } from '../config/exchange.js'
+import { shareOf } from '../config/worker-share.js'
 import { Metrics } from '../metrics.js'
 import { SummedMetrics, type ToldMetrics } from '../metrics/summed.js'
 import { LedgerNode } from '../nodes/node.js'
@@ -14,7 +16,6 @@ import { SharedPolls } from '../workers/shared-polls.js'
 import { type Heard, type WorkerProcess } from '../workers/worker-process.js'
 import { namedIn } from './nodes.js'
 import { listenOn } from './reader.js'
-import { shareOf } from './worker-share.js'
 import { type Varve } from './varve.js'
 
 // Where a node stands is said in few words.
@@ -61,7 +62,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
 
   /** What the workers of a configuration are begun with: each with its share of what all of them may take. */
   function editionOf (of: Config): Edition {
-    const nodes = namedIn(of, sandboxUrl).map(({ requestsPerSecond, ...reach }) => new LedgerNode({ ...reach, maxGatheredBytes: maxWordBytes, now }, metrics))
+    const nodes = namedIn(of, sandboxUrl).map(upstream => new LedgerNode({ ...upstream, requestsPerSecond: pollsPerSecond(upstream, of.head.pollMs), maxGatheredBytes: maxWordBytes, now }, metrics))
     const polls = new SharedPolls(nodes, now, (node, target, polled) => { crew.tell({ kind: 'polled', node, target, polled }) })
     open.add(polls)
     return {

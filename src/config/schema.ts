@@ -1,5 +1,6 @@
 import { accessSync, constants } from 'node:fs'
 import { z } from 'zod'
+import { isEnoughFor } from './budgets.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -')
 const milliseconds = z.int().min(0).max(3_600_000)
@@ -113,9 +114,9 @@ export const configSchema = z.strictObject({
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
   cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*') }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
-}).superRefine(({ workers, upstreams }, context) => {
-  const few = upstreams.findIndex(({ maxConcurrent }) => maxConcurrent < workers)
-  if (few !== -1) context.addIssue({ code: 'custom', path: ['workers'], message: `expected no more than upstreams.${few}.maxConcurrent, of which each worker has its share` })
+}).superRefine(({ workers, upstreams, head }, context) => {
+  const few = upstreams.findIndex(upstream => !isEnoughFor(workers, upstream, head.pollMs))
+  if (few !== -1) context.addIssue({ code: 'custom', path: ['workers'], message: `expected so few that each has a share of upstreams.${few}.maxConcurrent and requestsPerSecond` })
 })
 
 /** A whole, valid configuration. */

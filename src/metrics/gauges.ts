@@ -34,6 +34,8 @@ export function addGauges (registry: Registry, { tracker, arrivals, memory, flee
   add('varve_upstream_lag_versions', 'How far the node is behind the position shown.', 'max', ['upstream'],
     each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
   add('varve_upstream_oldest_version', 'The oldest version that the node has.', 'max', ['upstream'], each(({ window }) => Number(window?.oldest ?? NaN)))
+  add('varve_upstream_under_way', 'Requests that are under way to the node.', 'sum', ['upstream'], each(({ node }) => node.budget.underWay))
+  add('varve_upstream_waiting', 'Requests that wait for their turn at the node.', 'sum', ['upstream'], each(({ node }) => node.budget.waiting))
   add('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', 'min', [], () => [[{}, Number(redis?.isUp ?? false)]])
   add('varve_workers', 'Processes that answer reads.', 'sum', [], () => [[{}, 1]])
   add('varve_cache_entries', 'Entries kept.', 'sum', ['tier'], tier(() => memory.entries))

@@ -4,6 +4,7 @@ import { type Member } from './member.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 import { restOf } from './retry-after.js'
+import { type Recall } from './taking-back.js'
 
 /** Looks at an answer before it is taken: undefined where it is one. */
 export type Look = (answer: Answer) => Exclude<Flaw, 'sick' | 'resting'> | undefined
@@ -44,9 +45,9 @@ export class Attempts {
   }
 
   /** The same by a question that may be asked again, to find out whether it is mended. */
-  ask (member: Member, question: Question, look: Look, timeoutMs: number | undefined): Promise<Attempt> {
+  ask (member: Member, question: Question, look: Look, timeoutMs: number | undefined, signal: Recall | undefined): Promise<Attempt> {
     if (!member.health.isOpen) this.#lastAsked.set(member, question)
-    return this.#tell(member, member.ask(question, timeoutMs), look)
+    return this.#tell(member, member.ask(question, timeoutMs, signal), look)
   }
 
   /** Asks a node of itself. */
@@ -64,7 +65,7 @@ export class Attempts {
     if (question === undefined || this.#askingAgain.has(member)) return
     this.#askingAgain.add(member)
     try {
-      const answer = await member.ask(question, probeTimeOf(member))
+      const answer = await member.ask({ ...question, isOwn: true }, probeTimeOf(member))
       answer.rest?.destroy()
       if (!speaksOfNode(answer) && answer.stamped !== undefined) member.health.answered()
     } finally {

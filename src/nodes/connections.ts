@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { type Dispatcher, Pool } from 'undici'
+import { type Dispatcher, errors, Pool } from 'undici'
+import { type Turn } from './budget.js'
 import { isDeadConnection } from './node-failure.js'
 import { type Question } from './question.js'
 import { Reception } from './reception.js'
@@ -12,7 +13,7 @@ export interface Reach {
   readonly timeoutMs: number
   readonly maxConcurrent: number
   readonly caFile: string | null
-  /** Told when a connection is lost, as all are when a node is started anew. */
+  /** Told when a connection is lost, as all are when a node is started anew; not when we have ended it ourselves. */
   readonly onLost?: () => void
 }
 
@@ -39,11 +40,11 @@ export class Connections {
         ...(caFile === null ? {} : { ca: readFileSync(caFile) })
       }
     })
-    this.#pool.on('disconnect', () => { onLost?.() })
+    this.#pool.on('disconnect', (_origin, _targets, error) => { if (!isOurEnd(error)) onLost?.() })
   }
 
-  /** Sends a question and takes in what comes of it. `onOver` is told when it is out of the way, be it answered, failed or taken back. */
-  ask ({ method, target, headers, about, body, isIdempotent }: Question, maxBytes: number, onOver: () => void): Reception {
+  /** Sends a question and takes in what comes of it. Its turn is over when it is out of the way, be it answered, failed or taken back. */
+  ask ({ method, target, headers, about, body, isIdempotent }: Question, maxBytes: number, turn: Turn | undefined, onOver: () => void): Reception {
     const request: Dispatcher.DispatchOptions = {
       method: method as Dispatcher.HttpMethod,
       path: this.#prefix + target,
@@ -61,7 +62,11 @@ export class Connections {
         this.#pool.dispatch(request, reception)
         return true
       },
-      onOver
+      onSent: () => { turn?.sent() },
+      onOver: () => {
+        onOver()
+        turn?.over()
+      }
     })
     this.#pool.dispatch(request, reception)
     return reception
@@ -77,4 +82,9 @@ export class Connections {
     this.#closed ??= this.#pool.destroy()
     await this.#closed
   }
+}
+
+// What undici says of a connection that was ended since its question was taken back or the rest of an answer let go of: HTTP/1.1 has no other way to do so.
+function isOurEnd (error: Error): boolean {
+  return error instanceof errors.InformationalError && error.message === 'aborted'
 }

@@ -2,11 +2,13 @@ import { type Oldest } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { type Asks, type Attempt, Attempts, type Look } from './attempts.js'
 import { bestOf, type Given, isForgetful, longestIn } from './best-answer.js'
+import { type Hedges, settled } from './hedges.js'
 import { type LiveReleases } from './live-releases.js'
 import { type Member } from './member.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
-import { inOrder, mayHold, mayStillHave, remembersMore, type Route } from './route.js'
+import { inOrder, isAsGood, mayHold, mayStillHave, remembersMore, type Route } from './route.js'
+import { type Recall } from './taking-back.js'
 
 /** The clock that a fleet goes by, and who is told of what it comes to. */
 export interface FleetOptions {
@@ -17,17 +19,20 @@ export interface FleetOptions {
   onNobody (): Promise<void>
 }
 
-type Tries = (member: Member, timeoutMs: number | undefined) => Promise<Attempt>
+type Tries = (member: Member, timeoutMs: number | undefined, signal?: Recall) => Promise<Attempt>
 
 /** All nodes of the configuration: each question goes to the one that can best answer it, and to the next where that one fails. */
 export class Fleet {
   #members: readonly Member[]
+  // How a second node is asked beside one that takes its time; undefined where that is not wished.
+  #hedges: Hedges | undefined
   readonly #releases: Pick<LiveReleases, 'isGone'>
   readonly #options: FleetOptions
   readonly #attempts: Attempts
 
-  constructor (members: readonly Member[], releases: Pick<LiveReleases, 'isGone'>, options: FleetOptions) {
+  constructor (members: readonly Member[], hedges: Hedges | undefined, releases: Pick<LiveReleases, 'isGone'>, options: FleetOptions) {
     this.#members = members
+    this.#hedges = hedges
     this.#releases = releases
     this.#options = options
     this.#attempts = new Attempts(options.wallClockMs, () => { this.#tellOldest() })
@@ -39,20 +44,23 @@ export class Fleet {
   }
 
   /** Asks these from now on; what is under way ends where it is. */
-  exchange (members: readonly Member[]): void {
+  exchange (members: readonly Member[], hedges: Hedges | undefined): void {
     this.#members = members
+    this.#hedges = hedges
   }
 
   /** Asks one node after another until one answers; of those that did not, the most telling real answer. Throws where there was none. */
   ask (question: Question, route: Route, look: Look): Promise<Answer> {
-    return this.#inTurn(route, (member, timeoutMs) => this.#attempts.ask(member, question, look, timeoutMs))
+    const hedges = this.#hedges
+    hedges?.earn()
+    return this.#inTurn(route, (member, timeoutMs, signal) => this.#attempts.ask(member, question, look, timeoutMs, signal), hedges)
   }
 
   /** The same for what is handed on as it comes: another node is asked only before the first byte, and only where asking twice asks for nothing more. */
   async pass (question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer> {
     const ask: Asks = (member, timeoutMs) => member.pass(question, signal, timeoutMs)
     const tries: Tries = (member, timeoutMs) => this.#attempts.read(member, look, timeoutMs, ask)
-    return question.isIdempotent ? await this.#inTurn(route, tries, signal) : await this.#once(route, tries)
+    return question.isIdempotent ? await this.#inTurn(route, tries, undefined, signal) : await this.#once(route, tries)
   }
 
   /** Asks one of them of itself, fenced or not; how it answers tells how it is. */
@@ -99,25 +107,29 @@ export class Fleet {
     return given.answer
   }
 
-  async #inTurn (route: Route, tries: Tries, signal?: AbortSignal): Promise<Answer> {
+  async #inTurn (route: Route, tries: Tries, hedges: Hedges | undefined, signal?: AbortSignal): Promise<Answer> {
     if (this.#unfenced.length === 0) await this.#options.onNobody()
     const tried = new Set<Member>()
     const flawed: Given[] = []
     let failure: unknown = nobody()
+    // Chosen anew for each attempt: what one has said of itself, or of how it is, may put another before the rest.
+    const left = (): Member[] => inOrder(this.#unfenced, route).filter(candidate => !tried.has(candidate) && mayDoBetter(candidate, route, flawed))
     for (;;) {
-      // Chosen anew for each attempt: what one has said of itself, or of how it is, may put another before the rest.
-      const [member, ...others] = inOrder(this.#unfenced, route).filter(candidate => !tried.has(candidate) && mayDoBetter(candidate, route, flawed))
+      const [member, ...others] = left()
       if (member === undefined || signal?.aborted === true) break
-      tried.add(member)
-      try {
-        const { answer, flaw } = await tries(member, others.some(other => isPromising(other, route)) ? member.node.timeoutMs / 2 : undefined)
-        if (flaw === undefined) {
+      const asks = (one: Member, taking?: Recall): Promise<Attempt> => {
+        tried.add(one)
+        return tries(one, others.some(other => other !== one && isPromising(other, route)) ? one.node.timeoutMs / 2 : undefined, taking)
+      }
+      const came = hedges === undefined || others.length === 0
+        ? [await settled(member, asks(member))]
+        : await hedges.ask(member, () => left().find(other => isIdle(other) && isAsGood(other, member, route)), asks)
+      for (const { member: one, attempt, error } of came) {
+        if (attempt === undefined) failure = error
+        else if (attempt.flaw === undefined) {
           letGo(flawed)
-          return answer
-        }
-        if (flaw !== 'untrue') flawed.push({ answer, flaw, member })
-      } catch (error) {
-        failure = error
+          return attempt.answer
+        } else if (attempt.flaw !== 'untrue') flawed.push({ answer: attempt.answer, flaw: attempt.flaw, member: one })
       }
     }
     return this.#settledOn(flawed, route, failure)
@@ -153,6 +165,11 @@ function mayDoBetter (candidate: Member, route: Route, flawed: readonly Given[])
 // Worth half of the time: who is down would only take it from the one that answers.
 function isPromising (member: Member, route: Route): boolean {
   return (member.isUp || member.isUnheard) && member.health.isWell && mayHold(member, route)
+}
+
+// Less than half of what may be asked of it is asked, and nothing waits.
+function isIdle ({ isUp, node: { budget } }: Member): boolean {
+  return isUp && !budget.isTight()
 }
 
 function nobody (): NodeFailure {

@@ -1,3 +1,5 @@
+import { Latency } from './latency.js'
+
 // So many failures one after another are no accident any more.
 const maxFailures = 5
 // Of each new answer so much goes into what is thought of its time: the last dozen count.
@@ -7,6 +9,8 @@ const longestRestMs = 3_600_000
 
 /** How a node has answered of late: what tells whether it is one to ask, and how soon it would answer. */
 export class Health {
+  /** What its reads took, without what it was asked of itself. */
+  readonly reads = new Latency()
   readonly #now: () => number
   #failures = 0
   // It was asked of itself, or could not be reached at all, and nothing has gone well since.
@@ -85,8 +89,14 @@ export class Health {
     if (this.#isDead || this.#failures === 0) this.answered()
   }
 
-  /** How long an answer took, or was waited for in vain: an error is quick, and tells nothing of how soon a read would be answered. */
-  took (tookMs: number): void {
+  /** How long an answer was waited for in vain: how long it would have taken is not known, but for that it is longer. */
+  tookLonger (waitedMs: number, isRead = false): void {
+    if (waitedMs > (this.#tookMs ?? 0)) this.took(waitedMs, isRead)
+  }
+
+  /** How long an answer took: an error is quick, and tells nothing of how soon a read would be answered. */
+  took (tookMs: number, isRead = false): void {
+    if (isRead) this.reads.add(tookMs)
     this.#tookMs = this.#tookMs === undefined ? tookMs : this.#tookMs + (tookMs - this.#tookMs) * newest
   }
 

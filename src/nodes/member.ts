@@ -7,13 +7,11 @@ import { type LedgerNode } from './node.js'
 import { type Question } from './question.js'
 import { type Choice } from './route.js'
 import { Standing } from './standing.js'
+import { type Recall } from './taking-back.js'
 import { Fenced, type FenceReason, type Welcoming } from './welcome.js'
 
 // One that ends every connection by itself is not compared at every answer.
 const comparedEveryMs = 250
-
-/** How a node is: nothing is known yet, it answers, it has asked for rest, it does not answer as a node does, or it is not asked for data. */
-export type NodeState = 'unknown' | 'up' | 'resting' | 'down' | 'fenced'
 
 /** What a member is made of. */
 export interface MemberOptions extends Welcoming {
@@ -48,6 +46,10 @@ export class Member implements Choice {
     return this.#isBelieved
   }
 
+  get isFull (): boolean {
+    return this.node.budget.isFull
+  }
+
   /** From where to where its history goes; undefined where it has said nothing yet, or nothing that counts. */
   get window (): Choice['window'] {
     return this.#fence === undefined ? this.standing.window : undefined
@@ -73,17 +75,9 @@ export class Member implements Choice {
     return !this.health.isUp && !this.#isMute && this.health.lastFailure === undefined
   }
 
-  /** How it is, and the reason where that is not well. */
-  get state (): { readonly name: NodeState, readonly reason: string | undefined } {
-    if (this.#fence !== undefined) return { name: 'fenced', reason: this.#fence.reason }
-    if (this.isUnheard) return { name: 'unknown', reason: undefined }
-    if (!this.isUp) return { name: 'down', reason: this.health.lastFailure ?? 'it does not say where it stands' }
-    return this.health.isResting ? { name: 'resting', reason: 'it has answered 429' } : { name: 'up', reason: undefined }
-  }
-
   /** Asks it; what it says is believed only after it was compared, and counts as nothing from behind a fence. */
-  async ask (question: Question, timeoutMs = this.node.timeoutMs): Promise<Answer> {
-    return this.#proven(await this.#believed(this.node.ask(question, timeoutMs), timeoutMs))
+  async ask (question: Question, timeoutMs = this.node.timeoutMs, signal?: Recall): Promise<Answer> {
+    return this.#proven(await this.#believed(this.node.ask(question, timeoutMs, signal), timeoutMs, true))
   }
 
   /** The same with the body handed over as it comes. */
@@ -128,16 +122,16 @@ export class Member implements Choice {
     return !this.#isBelieved
   }
 
-  async #believed (asked: Promise<Answer>, timeoutMs: number): Promise<Answer> {
+  async #believed (asked: Promise<Answer>, timeoutMs: number, isRead = false): Promise<Answer> {
     const { now } = this.#options
     const started = now()
     let answer: Answer
     try {
       answer = await asked
-      if (!speaksOfNode(answer)) this.health.took(now() - started)
+      if (!speaksOfNode(answer)) this.health.took(now() - started, isRead)
     } catch (error) {
       // What was waited for in vain is what it costs to ask it.
-      if (error instanceof NodeFailure && error.reason === 'timeout') this.health.took(now() - started)
+      if (error instanceof NodeFailure && (error.reason === 'timeout' || (isRead && error.reason === 'taken_back'))) this.health.tookLonger(now() - started, isRead)
       throw error
     } finally {
       this.#isBelieved &&= this.node.up
@@ -191,7 +185,8 @@ export class Member implements Choice {
   async #welcome (stamped: StampedPosition): Promise<void> {
     this.#wasLost = false
     const reason = await this.#options.welcome(stamped, this.#wasAway)
-    this.#wasAway = false
+    // Who is behind a fence is no nearer for having been looked at.
+    this.#wasAway &&= reason !== undefined
     this.#fence = reason === undefined ? undefined : { reason, chainId: stamped.position.chainId }
     this.#isBelieved = reason === undefined
   }

@@ -1,4 +1,5 @@
 import { errors } from 'undici'
+import { NoTurn } from './budget.js'
 
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
 export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'busy', 'taken_back'] as const
@@ -27,6 +28,7 @@ export function isDeadConnection (error: unknown): boolean {
 }
 
 function reasonOf (error: unknown): FailureReason {
+  if (error instanceof NoTurn) return 'busy'
   if (error instanceof errors.HTTPParserError) return 'garbage'
   if (error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
     error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError') return 'timeout'

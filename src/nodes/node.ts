@@ -1,9 +1,11 @@
 import { type Headers, type Position, readPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
+import { Budget, NoTurn, type Turn } from './budget.js'
 import { Connections, type Reach } from './connections.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 import { type Reception } from './reception.js'
+import { type Recall } from './taking-back.js'
 
 /** One full node of the configuration. */
 export interface NodeOptions extends Reach {
@@ -12,6 +14,7 @@ export interface NodeOptions extends Reach {
   readonly ignoreCacheControl?: boolean
   /** A longer body is not gathered: its rest is handed over as it comes. */
   readonly maxGatheredBytes: number
+  readonly requestsPerSecond?: number | null
   readonly now: () => number
   /** By whom it is asked of itself, if not by this process; who asks counts it. */
   readonly probes?: Transport
@@ -19,7 +22,7 @@ export interface NodeOptions extends Reach {
 
 /** What carries a question to a node and brings what comes of it. */
 export interface Transport {
-  ask (question: Question, maxBytes: number, onOver: () => void): Pick<Reception, 'received' | 'giveUp'>
+  ask (question: Question, maxBytes: number, turn: Turn | undefined, onOver: () => void): Pick<Reception, 'received' | 'giveUp'>
 }
 
 /** Told of everything that was asked of a node and how it ended. */
@@ -27,19 +30,17 @@ export interface NodeTally {
   asked (node: string, endpoint: string, status: string, seconds: number): void
 }
 
-// With the limit of connections, how many reads may be under way or waiting for one.
-const waitingPerConnection = 8
-
-/** One full node: its connections, how much may be under way, and what it last said of itself. */
+/** One full node: its connections, how much may be asked of it, and what it last said of itself. */
 export class LedgerNode {
   readonly name: string
+  /** How much may be asked of it, and how much of that is. */
+  readonly budget: Budget
   readonly #options: NodeOptions
   readonly #tally: NodeTally
   readonly #connections: Connections
   #release: string | undefined
   #position: Position | undefined
   #up = false
-  #underWay = 0
   #answeredAt = -Infinity
 
   constructor (options: NodeOptions, tally: NodeTally) {
@@ -47,6 +48,7 @@ export class LedgerNode {
     this.#options = options
     this.#tally = tally
     this.#connections = new Connections(options)
+    this.budget = new Budget({ ...options, requestsPerSecond: options.requestsPerSecond ?? null })
   }
 
   /** Whether it gave the last thing asked of it an answer as a node does. */
@@ -74,9 +76,9 @@ export class LedgerNode {
     return this.#options.timeoutMs
   }
 
-  /** Asks once and gathers the answer, unless it is too large; throws a NodeFailure when none came. */
-  ask (question: Question, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
-    return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, undefined)
+  /** Asks once and gathers the answer, unless it is too large; the signal takes the question back. Throws a NodeFailure when no answer came. */
+  ask (question: Question, timeoutMs = this.#options.timeoutMs, signal?: Recall): Promise<Answer> {
+    return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, signal)
   }
 
   /** Asks it of itself, by whoever does so for all processes. */
@@ -86,59 +88,67 @@ export class LedgerNode {
 
   /** Ends when what it was asked has been answered. */
   async retire (): Promise<void> {
+    await this.budget.idle()
     await this.#connections.retire()
   }
 
-  /** Asks once and hands the body over as it comes; the signal takes the question back. */
-  pass (question: Question, signal: AbortSignal, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
+  /** The same with the body handed over as it comes. */
+  pass (question: Question, signal: Recall, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
     return this.#ask(question, 0, timeoutMs, signal)
   }
 
-  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, by: Transport = this.#connections): Promise<Answer> {
-    const { now, maxConcurrent } = this.#options
+  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: Recall | undefined, by: Transport = this.#connections): Promise<Answer> {
+    const { now } = this.#options
+    const { client, isOwn = false } = question
     const started = now()
-    const tell = (status: string): void => {
-      if (by === this.#connections) this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000)
-    }
-    // What cannot be asked soon is refused at once, so that those who wait are never more than this (law 10).
-    if (this.#underWay >= maxConcurrent * waitingPerConnection) {
-      tell('busy')
-      throw new NodeFailure(this.name, 'busy', undefined)
-    }
-    this.#underWay++
-    const done = (): void => { this.#underWay-- }
+    const tell = (status: string): void => { if (by === this.#connections) this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000) }
+    let leftMs = timeoutMs
     try {
-      const answer = await this.#askOnce(question, maxBytes, timeoutMs, signal, by, done)
+      if (signal?.aborted === true) throw signal.reason
+      let turn = by === this.#connections ? this.budget.take(isOwn) : undefined
+      if (turn === undefined && by === this.#connections) {
+        turn = await this.budget.wait({ client, isOwn, timeoutMs, signal })
+        leftMs -= now() - started
+      }
+      const answer = await this.#askOnce(question, maxBytes, leftMs, signal, by, turn)
       this.#up = answer.stamped !== undefined || answer.status < 500
       this.#answeredAt = now()
       this.#position = answer.stamped?.position ?? this.#position
       tell(String(answer.status))
       return answer
     } catch (error) {
-      const failure = NodeFailure.of(this.name, error)
-      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered.
+      const failure = this.#failureOf(error, leftMs, timeoutMs)
+      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered, or never sent.
       const isOld = failure.reason === 'timeout' && started < this.#answeredAt
-      if (signal?.aborted !== true && !isOld) this.#up = false
+      if (signal?.aborted !== true && !isOld && failure.reason !== 'busy') this.#up = false
       tell(failure.reason)
       throw failure
     }
   }
 
+  // A node that was left with less than half of the time, since others came first, has not failed.
+  #failureOf (error: unknown, leftMs: number, timeoutMs: number): NodeFailure {
+    const failure = NodeFailure.of(this.name, error)
+    return failure.reason === 'timeout' && leftMs < timeoutMs / 2 ? NodeFailure.of(this.name, new NoTurn('too late')) : failure
+  }
+
   /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
+    this.budget.close()
     await this.#connections.close()
   }
 
-  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: AbortSignal | undefined, by: Transport, done: () => void): Promise<Answer> {
+  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: Recall | undefined, by: Transport, turn: Turn | undefined): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
-    const takeBack = (): void => { reception.giveUp(signal?.reason) }
-    const reception = by.ask(question, maxBytes, () => {
-      signal?.removeEventListener('abort', takeBack)
-      // A body that is handed on as it comes may take as long as its reader does; the slot is its until it ends.
-      done()
-    })
-    const timer = setTimeout(() => { reception.giveUp(new DOMException('no answer in time', 'TimeoutError')) }, timeoutMs)
+    const takeBack = (): void => { if (signal !== undefined) reception.giveUp(signal.reason) }
+    // A body that is handed on as it comes may take as long as its reader does; the turn is its until it ends.
+    const reception = by.ask(question, maxBytes, turn, () => { signal?.removeEventListener('abort', takeBack) })
+    const timer = setTimeout(() => {
+      reception.giveUp(new DOMException('no answer in time', 'TimeoutError'))
+      // Who says nothing any more may have been started anew.
+      this.#options.onLost?.()
+    }, timeoutMs)
     signal?.addEventListener('abort', takeBack, { once: true })
     if (signal?.aborted === true) takeBack()
     try {

@@ -13,6 +13,8 @@ const maxErrorBytes = 65_536
 export interface ReceptionOptions {
   /** Undefined where no body comes, whatever its head says of one. */
   readonly maxBytes: number | undefined
+  /** Told when the question goes out, which it may do once more. */
+  readonly onSent: () => void
   /** Told of a failure before anything has come; whether the question has been asked again. */
   readonly asksAgain: (error: Error) => boolean
   /** Told when the question is out of the way, and nothing more can come. */
@@ -53,7 +55,8 @@ export class Reception implements Dispatcher.DispatchHandler {
 
   onRequestStart (controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#givenUp !== undefined) controller.abort(this.#givenUp)
+    if (this.#givenUp === undefined) this.#options.onSent()
+    else controller.abort(this.#givenUp)
   }
 
   onResponseStart (controller: Dispatcher.DispatchController, status: number, headers: Headers): void {

@@ -16,20 +16,22 @@ export interface Choice {
   readonly health: Pick<Health, 'isWell' | 'load'>
   /** Whether it was compared since it was last away: before that it may be of another chain. */
   readonly isBelieved: boolean
+  /** Whether another question would have to wait before it is sent. */
+  readonly isFull?: boolean
   /** From where to where its history goes, by its last word; undefined where it has said nothing yet. */
   readonly window: { readonly oldest: bigint, readonly head: bigint } | undefined
 }
 
 /**
  * The nodes that a question can be put to, the best first: those whose window holds the version; of them the well before the sick and those that
- * are still to be compared, and of equals the least loaded. Where no window holds it, the one that comes nearest; the others are for where that one
+ * are still to be compared, and of equals those that may be asked at once, then the least loaded. Where no window holds it, the one that comes nearest; the others are for where that one
  * fails. Those that nothing is known of may have it, and those that are behind one that has it may have it by now.
  */
 export function inOrder<T extends Choice> (nodes: readonly T[], route: Route): T[] {
   const { version } = route
   // Who is alone is asked, whatever is known of it.
   if (nodes.length === 1) return [...nodes]
-  const best = (a: T, b: T): number => byFitness(a, b) || byHistory(a, b, route) || byHead(a, b, route) || a.health.load - b.health.load
+  const best = (a: T, b: T): number => byFitness(a, b) || byHistory(a, b, route) || byHead(a, b, route) || byTurn(a, b) || a.health.load - b.health.load
   if (version === undefined) return nodes.toSorted(best)
   const unknown = nodes.filter(({ window }) => window === undefined).sort(best)
   const able = nodes.filter(({ window }) => window !== undefined && holds(window, version)).sort(best)
@@ -58,6 +60,14 @@ export function mayStillHave (node: Choice, route: Route, forgetful: Choice): bo
   return route.events === 'last' && node.window !== undefined && forgetful.window !== undefined && node.window.head > forgetful.window.head
 }
 
+/** Whether a node's answer is surely as good as that of another. */
+export function isAsGood (node: Choice, other: Choice, route: Route): boolean {
+  const { window } = node
+  if (window === undefined || !isFit(node) || !mayHold(node, route)) return false
+  const { atLeast } = route
+  return (atLeast === undefined || window.head >= atLeast) && byHistory(node, other, route) <= 0
+}
+
 function holds (window: NonNullable<Choice['window']>, version: bigint): boolean {
   return version >= window.oldest && version <= window.head
 }
@@ -68,6 +78,10 @@ function byFitness (a: Choice, b: Choice): number {
 
 function isFit ({ health, isBelieved }: Choice): boolean {
   return health.isWell && isBelieved
+}
+
+function byTurn (a: Choice, b: Choice): number {
+  return Number(a.isFull ?? false) - Number(b.isFull ?? false)
 }
 
 function byHistory (a: Choice, b: Choice, { events }: Route): number {

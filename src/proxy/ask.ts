@@ -96,7 +96,7 @@ async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<J
   }
   let answer: Answer
   try {
-    answer = await parts.nodes.ask(questionOf(read), { version: read.speaksOf, atLeast: wanted.atLeast, events: eventsIn(read) }, look)
+    answer = await parts.nodes.ask(questionOf(parts, read), { version: read.speaksOf, atLeast: wanted.atLeast, events: eventsIn(read) }, look)
   } catch (error) {
     if (isDenied) return undefined
     throw untrue === undefined ? refusalFor(parts, read, error) : untrueRefusal(parts, read, untrue)
@@ -117,10 +117,10 @@ function untrueRefusal (parts: Parts, read: Read, reason: NotKeptReason): Refusa
 }
 
 /** Built from the same parts as the key (law 1). */
-function questionOf (read: Read): Question {
+function questionOf ({ client }: Parts, read: Read): Question {
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': mediaTypes.json }) }
-  return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, isIdempotent: true }
+  return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, client, isIdempotent: true }
 }
 
 function eventsIn ({ endpoint, query }: Read): 'from' | 'last' | undefined {

@@ -84,6 +84,8 @@ export interface Parts {
   readonly flights: SingleFlight<Landing>
   readonly latestFlights: GatheringFlight<Outcome>
   readonly nodes: Asker
+  /** Whose read it is, where it is one's: nodes that have much to do let clients take turns. */
+  readonly client?: string | undefined
   /** Finds out which chain it is, from a node, or from what is remembered where none answers. */
   readonly settle: () => Promise<void>
   readonly pruning: Pruning

@@ -4,6 +4,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
 import { type Answer } from '../reads/answer.js'
 import { minVersionHeader } from '../reads/min-version.js'
+import { addressOf, clientOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
@@ -15,8 +16,9 @@ interface Passing {
   readonly contentType: string | undefined
   /** The least version that an answer must have been read at; for varve alone. */
   readonly minVersion: string | string[] | undefined
-  /** The client's address, as its connection shows it. */
+  /** The client's address, as its connection shows it: what the client says of where it is itself is not believed. */
   readonly from: string | undefined
+  readonly client: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -46,9 +48,9 @@ const everywhere = '/v1'
  */
 export function passThrough (app: FastifyInstance, context: PublicParts, choose: Choose): void {
   const targets = new WeakMap<FastifyRequest, string>()
-  const ask = async (question: Omit<PassedQuestion, 'target' | 'minVersion'>, { target, contentType, minVersion, signal }: Passing): Promise<Answer> => {
+  const ask = async (question: Omit<PassedQuestion, 'target' | 'minVersion'>, { target, contentType, minVersion, client, signal }: Passing): Promise<Answer> => {
     const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await passOn(context.parts, { ...question, headers, target, minVersion }, signal)
+    return await passOn(context.parts, { ...question, headers, target, minVersion, client }, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream,
@@ -66,7 +68,7 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       reply.raw.once('close', () => { gone.abort() })
       if (reply.raw.destroyed) gone.abort()
       const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
-      const passing: Passing = { target: targets.get(request) ?? '', contentType, minVersion, from: addressOf(request), signal: gone.signal }
+      const passing: Passing = { target: targets.get(request) ?? '', contentType, minVersion, from: addressOf(request.raw), client: clientOf(request.raw), signal: gone.signal }
       return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })
     },
     replyOptions: {
@@ -100,11 +102,6 @@ function requestThrough (ask: (question: Omit<PassedQuestion, 'target' | 'minVer
   }
   // The plugin calls nothing of a pool but this, in this one way.
   return request as never
-}
-
-// What the client says of where it is itself is not believed; an IPv4 address in the clothes of IPv6 is shown as what it is.
-function addressOf ({ raw }: FastifyRequest): string | undefined {
-  return raw.socket.remoteAddress?.replace(/^::ffff:/, '')
 }
 
 function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {

@@ -8,6 +8,7 @@ import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js
 import { Refusal } from '../reads/refusal.js'
 import { spellingOf } from '../reads/spelling.js'
 import { passedTarget } from '../reads/unknown-route.js'
+import { clientOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
 import { passThrough } from './pass-through.js'
 import { refusalOf } from './refusal-of.js'
@@ -50,7 +51,7 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
   }
   const read = readRequest(match, { ...spelled, minVersion: headers[minVersionHeader] }, context.config.pages)
-  const outcome = await answerRead(context.parts, read)
+  const outcome = await answerRead({ ...context.parts, client: clientOf(request.raw) }, read)
   // What is asked for but once is not worth remembering; a least version is in no spelling.
   const spelling = isHit(outcome) && read.atLeast === undefined ? spellingOf(spelled) : undefined
   if (spelling !== undefined && context.known.find(spelling) === undefined) context.known.remember(spelling, new KnownRead(read))

@@ -23,7 +23,7 @@ export function statusOfAll (statuses: readonly Status[], wanted: number, isStop
     ...best,
     pid: undefined,
     ...readinessOfAll(statuses, wanted, isStopping),
-    upstreams: best?.upstreams.map(upstream => ({ ...upstream, underWay: sumOf(statuses, upstream.name, 'underWay') })) ?? [],
+    upstreams: best?.upstreams.map(upstream => ({ ...upstream, underWay: sumOf(statuses, upstream.name, 'underWay'), waiting: sumOf(statuses, upstream.name, 'waiting') })) ?? [],
     workers: statuses.map(({ pid, ready, degraded, position }) => ({ pid, ready, degraded, version: position?.version }))
   }
 }
@@ -32,6 +32,6 @@ function versionOf ({ position }: Status): bigint {
   return position === undefined ? -1n : BigInt(position.version)
 }
 
-function sumOf (statuses: readonly Status[], name: string, what: 'underWay'): number {
+function sumOf (statuses: readonly Status[], name: string, what: 'underWay' | 'waiting'): number {
   return statuses.reduce((sum, { upstreams }) => sum + (upstreams.find(upstream => upstream.name === name)?.[what] ?? 0), 0)
 }

@@ -1,5 +1,6 @@
 import { type Tracker } from '../ledger/tracker.js'
 import { type Member } from '../nodes/member.js'
+import { stateOf } from '../nodes/node-state.js'
 import { type Drain } from './drain.js'
 
 /** What an operator asks about first is read from these. */
@@ -49,7 +50,9 @@ export function statusOf (parts: StatusParts) {
   }
 }
 
-function upstreamOf ({ node: { name, release }, state, window, health }: Member, shown: bigint | undefined) {
+function upstreamOf (member: Member, shown: bigint | undefined) {
+  const { node: { name, release, budget }, window, health } = member
+  const state = stateOf(member)
   return {
     name,
     state: state.name,
@@ -58,15 +61,23 @@ function upstreamOf ({ node: { name, release }, state, window, health }: Member,
     version: window && String(window.head),
     oldestVersion: window && String(window.oldest),
     lagVersions: window && shown !== undefined ? String(shown > window.head ? shown - window.head : 0n) : undefined,
-    latencyMs: health.tookMs === undefined ? undefined : Math.round(health.tookMs * 100) / 100,
-    underWay: health.underWay
+    latencyMs: roundedMs(health.tookMs),
+    p95Ms: roundedMs(health.reads.p95),
+    underWay: budget.underWay,
+    waiting: budget.waiting
   }
 }
 
 /** What one process tells of itself. */
 export type Status = ReturnType<typeof statusOf>
 
-function complaintOf ({ node: { name }, state: { name: state, reason } }: Member): string[] {
+function roundedMs (ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms * 100) / 100
+}
+
+function complaintOf (member: Member): string[] {
+  const { name } = member.node
+  const { name: state, reason } = stateOf(member)
   switch (state) {
     case 'up': return []
     case 'unknown': return [`${name} has not been heard of yet`]

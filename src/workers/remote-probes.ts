@@ -27,7 +27,7 @@ export class RemoteProbes {
   /** What carries to one node what it is asked of itself. */
   to ({ name: node, timeoutMs }: { readonly name: string, readonly timeoutMs: number }): Transport {
     return {
-      ask: ({ target }, _maxBytes, onOver) => {
+      ask: ({ target }, _maxBytes, _turn, onOver) => {
         let settle: { resolve: (received: Received) => void, reject: (error: Error) => void } | undefined
         const received = new Promise<Received>((resolve, reject) => { settle = { resolve, reject } })
         const end = (): void => { if (this.#waiters.delete(waiter)) onOver() }

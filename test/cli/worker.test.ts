@@ -1,7 +1,6 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { runWorker, WorkerLine } from '../../src/cli/worker.js'
-import { shareOf } from '../../src/cli/worker-share.js'
 import { configSchema } from '../../src/config/schema.js'
 import { type ToPrimary, type ToWorker } from '../../src/workers/messages.js'
 import { ask } from '../support/client.js'
@@ -112,16 +111,4 @@ t.test('a worker that has not begun yet says so to an operator', async t => {
 
 t.test('nobody but varve begins a worker', async t => {
   await t.rejects(runWorker({ environment: {}, out: () => {}, err: () => {}, isTerminal: false, hasLostTerminal: () => false, onSignal: () => {}, program: '' }), { message: 'unknown command worker' })
-})
-
-t.test('each worker has its share of what all of them may take, to the byte, and of none more than there is', t => {
-  const config = configSchema.parse({ workers: 3, upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 10 }, { url: 'http://g', maxConcurrent: 3 }], cache: { memory: { maxMb: 100 } } })
-  const share = shareOf(config)
-  t.match(share, { upstreams: [{ maxConcurrent: 3 }, { maxConcurrent: 1, requestsPerSecond: null }], hedge: { burst: 3, share: 0.05 } })
-  t.ok(Math.abs((share.upstreams[0]?.requestsPerSecond ?? 0) - 10 / 3) < 1e-9)
-  t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
-  t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)
-  t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
-  t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 2 } }).hedge.burst, 1)
-  t.end()
 })

@@ -2,12 +2,14 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
+import { pollsPerSecond } from '../../src/config/budgets.js'
 import { keysThatStay } from '../../src/config/exchange.js'
 import { type Environment, type Flags, type Loaded, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
 import { withoutEffect } from '../../src/config/not-yet.js'
-import { type Config } from '../../src/config/schema.js'
+import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
+import { shareOf } from '../../src/config/worker-share.js'
 
 // Section 2 of the contract, with the one upstream that it shows and the keys that varve adds.
 const contract = `
@@ -389,11 +391,28 @@ t.test('shown settings hold neither of the passwords of a Redis, and say where t
   t.match(maskSecrets(loadConfig({}, {}).config).cache.redis, { username: null, password: null, sentinel: { password: null } })
 })
 
-t.test('no more workers are taken than the node that takes the fewest reads at once can be shared among', async t => {
-  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 2 }]'), {
-    workers: 'expected no more than upstreams.1.maxConcurrent, of which each worker has its share, got 3'
-  })
-  t.equal(load(t, 'workers: 2\nupstreams: [{ url: "http://b", maxConcurrent: 2 }]').config.workers, 2)
+t.test('no more workers are taken than each can have a share of what every node may be asked', async t => {
+  const refused = (at: number): Record<string, string> => ({ workers: `expected so few that each has a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3` })
+  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 2 }]'), refused(1))
+  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a", requestsPerSecond: 4 }]'), refused(0))
+  t.equal(load(t, 'workers: 3\nupstreams: [{ url: "http://b", maxConcurrent: 3, requestsPerSecond: 5 }]').config.workers, 3)
+  t.equal(load(t, 'upstreams: [{ url: "http://b", maxConcurrent: 1, requestsPerSecond: 1 }]').config.workers, 1)
+})
+
+t.test('each worker has its share of what all of them may take, to the byte, and together with the polls they never take more', async t => {
+  const config = configSchema.parse({ workers: 3, upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 3 }], cache: { memory: { maxMb: 100 } } })
+  const share = shareOf(config)
+  t.match(share, { upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 1, requestsPerSecond: null }], hedge: { burst: 3, share: 0.05 } })
+  t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
+  t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)
+  t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
+  t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 2 } }).hedge.burst, 1)
+  for (const requestsPerSecond of [2, 3, 5, 10, 1000]) {
+    for (const pollMs of [10, 1000, 600_000]) {
+      const one = { ...config, head: { pollMs }, upstreams: config.upstreams.slice(0, 1).map(upstream => ({ ...upstream, requestsPerSecond })) }
+      t.ok((shareOf(one).upstreams[0]?.requestsPerSecond ?? 0) * 3 + (pollsPerSecond({ requestsPerSecond }, pollMs) ?? 0) <= requestsPerSecond, `${requestsPerSecond} every ${pollMs}`)
+    }
+  }
 })
 
 t.test('of two configurations it is known which keys a running process cannot take in', async t => {
@@ -408,7 +427,7 @@ t.test('what was given is known by its path, and so is what of it has no effect 
   const { given } = load(t, 'limits: { bodyKb: 5, client: { burst: 5 } }\nhedge: { share: 0 }\nupstreams: [{ url: "http://a", requestsPerSecond: 5 }, { url: "http://b" }]', { VARVE_WORKERS: '2' }, { admin: 'h:1' })
   t.same([...given].sort(), ['admin.listen', 'hedge.share', 'limits.bodyKb', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.0.url', 'upstreams.1.url', 'workers'])
   // A row goes when its part comes.
-  t.same([...withoutEffect(given)].sort(), ['hedge.share', 'limits.client.burst', 'upstreams.0.requestsPerSecond'])
+  t.same([...withoutEffect(given)].sort(), ['limits.client.burst'])
   t.same(withoutEffect(['listen', 'audit', 'auditor', 'admin.listen', 'cache.redistribute']), ['audit'])
 })
 

@@ -30,7 +30,7 @@ async function fleetOf (t: Test, scripts: Script[], welcome: (name: string) => s
     t.teardown(async () => { await node.close() })
     return new Member(node, { now: () => performance.now(), welcome: async () => welcome(node.name), isStrange: () => false, recognises: async () => true, hasPeers: () => scripts.length > 1 })
   })
-  return { fleet: new Fleet(members, { isGone: () => false }, { wallClockMs: () => Date.now(), onOldest: () => {}, onNobody: async () => {} }), members, stubs, asked: () => stubs.map(({ asked }) => asked.length) }
+  return { fleet: new Fleet(members, undefined, { isGone: () => false }, { wallClockMs: () => Date.now(), onOldest: () => {}, onNobody: async () => {} }), members, stubs, asked: () => stubs.map(({ asked }) => asked.length) }
 }
 
 const answers = (body: string, headers: Record<string, string> = {}): Script => response => { ok(response, body, headers) }

@@ -89,6 +89,13 @@ t.test('a poll that is cut off because varve stops says nothing of the node', as
   t.same(states, [])
 })
 
+t.test('a poll that got no turn in time says nothing of the node', async t => {
+  const { poll, states, node } = await polled(t, answerIndex)
+  for (let nth = 0; nth < 4; nth++) node.budget.take(false)
+  await poll.poll()
+  t.same(states, [])
+})
+
 t.test('another chain and a reset are told apart, and a body that is no index names no release', async t => {
   let change = {}
   const { poll, states, node, tracker } = await polled(t, (_request, response) => { response.writeHead(200, stamps(change)).end('not an index') })

@@ -48,7 +48,7 @@ function connectionTo (reception: Reception, chunks: readonly Buffer[], headers:
 
 function receptionOf (maxBytes: number | undefined): Reception & { over: () => number } {
   let over = 0
-  const reception = new Reception({ maxBytes, asksAgain: () => false, onOver: () => { over++ } })
+  const reception = new Reception({ maxBytes, asksAgain: () => false, onSent: () => {}, onOver: () => { over++ } })
   return Object.assign(reception, { over: () => over })
 }
 

@@ -5,8 +5,8 @@ interface Known extends Choice {
   readonly name: string
 }
 
-const known = (name: string, window: [oldest: bigint, head: bigint] | undefined, { isWell = true, load = 0, isBelieved = true } = {}): Known =>
-  ({ name, window: window && { oldest: window[0], head: window[1] }, health: { isWell, load }, isBelieved })
+const known = (name: string, window: [oldest: bigint, head: bigint] | undefined, { isWell = true, load = 0, isBelieved = true, isFull = false } = {}): Known =>
+  ({ name, window: window && { oldest: window[0], head: window[1] }, health: { isWell, load }, isBelieved, isFull })
 
 const anything: Route = { version: undefined, atLeast: undefined, events: undefined }
 const namesOf = (nodes: Known[], route: Partial<Route>): string[] => inOrder(nodes, { ...anything, ...route }).map(({ name }) => name)
@@ -31,6 +31,12 @@ t.test('of the able the well come first, then the least loaded', async t => {
   t.same(namesOf(nodes, {}), ['idle', 'busy', 'sick'])
   t.same(namesOf([known('doubted', [0n, 9n], { isBelieved: false }), ...nodes], {}), ['idle', 'busy', 'doubted', 'sick'])
   t.same(namesOf(nodes, { version: 5n }), ['idle', 'busy', 'sick'])
+})
+
+t.test('who may be asked at once comes before who has to be waited for, however loaded, but not before who is further where that counts', async t => {
+  const nodes = [known('full', [0n, 1000n], { isFull: true }), known('slow', [0n, 900n], { load: 99 })]
+  t.same(namesOf(nodes, { version: 5n }), ['slow', 'full'])
+  t.same(namesOf(nodes, { atLeast: 1000n }), ['full', 'slow'])
 })
 
 t.test('events go to the longest history first, however loaded, but to the sick last', async t => {

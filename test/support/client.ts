@@ -15,13 +15,15 @@ export interface Ask {
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer
   readonly agent?: Agent
+  /** The address that is asked from. */
+  readonly localAddress?: string
 }
 
 /** Sends a request target just as it stands. */
-export async function ask (base: string, target: string, { method, headers, body, agent }: Ask = {}): Promise<Got> {
+export async function ask (base: string, target: string, { method, headers, body, agent, localAddress }: Ask = {}): Promise<Got> {
   return await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base)
-    const sent = request({ hostname, port, path: target, method: method ?? (body === undefined ? 'GET' : 'POST'), headers, agent: agent ?? new Agent() }, response => {
+    const sent = request({ hostname, port, path: target, method: method ?? (body === undefined ? 'GET' : 'POST'), headers, agent: agent ?? new Agent(), localAddress }, response => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)

@@ -27,7 +27,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
   const releases = new LiveReleases(() => clock.ms)
   const member = new Member(node, { now: () => clock.ms, welcome: async () => undefined, isStrange: () => false, recognises: async () => true, hasPeers: () => false })
-  const nodes = new Fleet([member], releases, { wallClockMs: () => Date.now(), onOldest: nothing, onNobody: async () => {} })
+  const nodes = new Fleet([member], undefined, releases, { wallClockMs: () => Date.now(), onOldest: nothing, onNobody: async () => {} })
   const onRelease = (release: string): void => {
     node.runs(release)
     releases.saw(release)

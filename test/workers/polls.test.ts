@@ -66,7 +66,7 @@ t.test('a worker has its questions of a node asked by the primary process, and t
   const asked: string[] = []
   const probes = new RemoteProbes((node, target, timeoutMs) => { asked.push(`${node} ${target} ${timeoutMs}`) })
   let over = 0
-  const question = (node: string): ReturnType<ReturnType<RemoteProbes['to']>['ask']> => probes.to({ name: node, timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, () => { over++ })
+  const question = (node: string): ReturnType<ReturnType<RemoteProbes['to']>['ask']> => probes.to({ name: node, timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, undefined, () => { over++ })
   const [first, second, other] = [question('a'), question('a'), question('b')]
   t.same(asked, ['a /v1 70', 'a /v1 70', 'b /v1 70'])
   probes.hear('a', '/v1', word, () => { t.fail('somebody waits for it') })
@@ -83,17 +83,17 @@ t.test('a word that nobody waits for is at hand while it is told of, and no long
   const probes = new RemoteProbes(node => { asked.push(node) })
   const transport = probes.to({ name: 'a', timeoutMs: 70 })
   let taken: ReturnType<typeof transport.ask> | undefined
-  probes.hear('a', '/v1', word, () => { taken = transport.ask(questionOfItself('/v1'), 10, () => {}) })
+  probes.hear('a', '/v1', word, () => { taken = transport.ask(questionOfItself('/v1'), 10, undefined, () => {}) })
   t.match(await taken?.received, { status: 200 })
   t.same(asked, [])
-  transport.ask(questionOfItself('/v1'), 10, () => {})
+  transport.ask(questionOfItself('/v1'), 10, undefined, () => {})
   t.same(asked, ['a'])
 })
 
 t.test('a question that is given up fails with the reason, and leaves nothing behind', async t => {
   const probes = new RemoteProbes(() => {})
   let over = 0
-  const { received, giveUp } = probes.to({ name: 'a', timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, () => { over++ })
+  const { received, giveUp } = probes.to({ name: 'a', timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, undefined, () => { over++ })
   giveUp(new Error('no answer in time'))
   await t.rejects(received, { message: 'no answer in time' })
   let woken = 0

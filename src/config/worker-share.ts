@@ -1,18 +1,18 @@
-import { type Config } from '../config/schema.js'
+import { readsPerSecond } from './budgets.js'
+import { type Config } from './schema.js'
 
 // Whole bytes are what memory is counted in.
 const mega = 1024 * 1024
 
 /** What one of several workers is configured with: of all that an operator has given a bound, its share. */
 export function shareOf (config: Config): Config {
-  const { workers, upstreams, cache, hedge } = config
+  const { workers, upstreams, cache, hedge, head: { pollMs } } = config
   return {
     ...config,
     upstreams: upstreams.map(upstream => ({
       ...upstream,
-      // Never none: the configuration has no more workers than a node takes reads at once.
-      maxConcurrent: Math.max(1, Math.floor(upstream.maxConcurrent / workers)),
-      requestsPerSecond: upstream.requestsPerSecond === null ? null : upstream.requestsPerSecond / workers
+      maxConcurrent: Math.floor(upstream.maxConcurrent / workers),
+      requestsPerSecond: upstream.requestsPerSecond === null ? null : readsPerSecond(upstream.requestsPerSecond, pollMs, workers)
     })),
     hedge: { ...hedge, burst: Math.min(hedge.burst, Math.max(1, Math.floor(hedge.burst / workers))) },
     cache: { ...cache, memory: { maxMb: Math.floor(cache.memory.maxMb * mega / workers) / mega } }
