@@ -14,7 +14,7 @@ process.exitCode = await main(process.argv.slice(2), {
   isTerminal,
   // What hangs up is no terminal any more.
   hasLostTerminal: () => isTerminal && !isatty(process.stdout.fd),
-  program: import.meta.filename,
+  program: { file: import.meta.filename, flags: process.execArgv },
   onSignal: (signal, listener) => { process.on(signal, listener) }
 })
 

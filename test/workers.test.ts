@@ -1,4 +1,5 @@
 import t from 'tap'
+import { configSchema } from '../src/config/schema.js'
 import { ask } from './support/client.js'
 import { nodeOf } from './support/replicas.js'
 import { until } from './support/until.js'
@@ -11,7 +12,7 @@ const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",s
 // Processes take their time to begin, so that these tests share theirs.
 t.test('several processes are one varve', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { timeoutMs: 20_000 } })
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { timeoutMs: 3000 } })
   const purge = async (body: object): Promise<unknown> => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(body) })
 
   await t.test('each answers at one address from a memory of its own, and an operator sees them as one', async t => {
@@ -64,9 +65,22 @@ t.test('several processes are one varve', async t => {
     t.ok((await pidsOf(varve)).includes(stays), 'the other was not touched')
     t.equal(await varve.metric('varve_workers_lost_total'), 1)
     node.faults.clear()
-    t.same((await Promise.all(hanging)).sort(), ['503', '503', 'ECONNRESET', 'ECONNRESET'], 'those of the other had the node\'s end of them')
+    t.same((await Promise.all(hanging)).sort(), ['503', '503', 'ECONNRESET', 'ECONNRESET'], 'those of the other come to the end of their time')
     t.equal(await varve.metric(misses), counted)
     await eachWorker(varve, modules(3000))
     t.equal(await varve.metric(misses), (counted ?? 0) + 2)
+  })
+  await t.test('another configuration is rolled over them; one that none can start on is refused, and those that run go on', async t => {
+    const before = await pidsOf(varve)
+    const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
+    const config = configSchema.parse({ listen: '127.0.0.1:0', upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, ...quiet, workers: 1, passThrough: 'none' })
+    await t.rejects(varve.exchange({ ...config, tls: { certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }), /PEM/)
+    t.same(await pidsOf(varve), before)
+    t.same(await varve.exchange({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }), ['admin.listen'], 'what cannot be exchanged is named')
+    const after = await pidsOf(varve)
+    t.equal(after.length, 1)
+    t.notOk(before.includes(after[0] ?? 0))
+    t.match(await varve.get('/v1/spec.json'), { status: 404 })
+    t.ok(await varve.metric(misses), 'what those counted that have left is there')
   })
 })

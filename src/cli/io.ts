@@ -1,4 +1,5 @@
 import { type Environment } from '../config/load.js'
+import { type Program } from '../workers/crew.js'
 
 /** What a command may touch of the process, passed in so that a test can stand in for it. */
 export interface Io {
@@ -9,8 +10,8 @@ export interface Io {
   readonly onSignal: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', listener: () => void) => void
   /** Whether it was begun at a terminal that is gone now. */
   readonly hasLostTerminal: () => boolean
-  /** The file of this very program, for processes of its own. */
-  readonly program: string
+  /** This very program, for processes of its own. */
+  readonly program: Program
 }
 
 /** The exit codes of every command. */

@@ -10,7 +10,7 @@ import { Refusal, unavailable } from '../reads/refusal.js'
 import { adminApp } from '../server/admin-app.js'
 import { type Purged } from '../server/purge-route.js'
 import { readinessOfAll, type Status, statusOfAll } from '../server/status-of-all.js'
-import { Crew, type Edition } from '../workers/crew.js'
+import { Crew, type Edition, type Program } from '../workers/crew.js'
 import { type Chapter, type Patience, type Told } from '../workers/messages.js'
 import { SharedPolls } from '../workers/shared-polls.js'
 import { type Heard, type WorkerProcess } from '../workers/worker-process.js'
@@ -22,7 +22,7 @@ import { type Varve } from './varve.js'
 const maxWordBytes = 65_536
 
 /** Serves from several processes that share one listener; this one answers for all of them to an operator. */
-export async function startWorkers (config: Config, sandboxUrl: string | undefined, log: Logger, program: string): Promise<Varve> {
+export async function startWorkers (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program): Promise<Varve> {
   const metrics = new Metrics()
   const summed = new SummedMetrics()
   const now = (): number => performance.now()

@@ -3,6 +3,13 @@ import { within } from '../within.js'
 import { type Patience, type ToWorker } from './messages.js'
 import { type Ended, WorkerProcess, type WorkerOptions } from './worker-process.js'
 
+/** What a process is begun with. */
+export interface Program {
+  readonly file: string
+  /** Of Node itself. */
+  readonly flags: readonly string[]
+}
+
 /** What the workers of one configuration are begun with. */
 export type Edition = WorkerOptions & { readonly count: number }
 
@@ -34,10 +41,10 @@ export class Crew {
   #edition: Edition
   #isOver = false
 
-  constructor (program: string, edition: Edition, listener: CrewListener) {
+  constructor ({ file, flags }: Program, edition: Edition, listener: CrewListener) {
     this.#edition = edition
     this.#listener = listener
-    cluster.setupPrimary({ exec: program, args: ['worker'], serialization: 'advanced' })
+    cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
     this.#timer = setInterval(() => { this.#endWhoIsStuck() }, tickMs).unref()
   }
 

@@ -30,7 +30,7 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
     environment,
     isTerminal,
     hasLostTerminal: () => false,
-    program: join(import.meta.dirname, '../../src/cli.ts'),
+    program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },
     out: text => { out += text; wrote.dispatchEvent(new Event('text')) },
     err: text => { err += text; wrote.dispatchEvent(new Event('text')) },
     onSignal: (signal, listener) => { listeners.push({ signal, listener }) }

@@ -237,7 +237,7 @@ t.test('what fails without a reason of its own is told as it is', together, asyn
     environment: {},
     isTerminal: false,
     hasLostTerminal: () => false,
-    program: '',
+    program: { file: '', flags: [] },
     onSignal: () => {},
     err: text => { err += text },
     // Anything can be thrown, also what is no Error.

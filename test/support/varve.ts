@@ -7,7 +7,7 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/sandb
 import { ask, type Ask, type Got } from './client.js'
 
 // What processes of its own are begun with; `npm test` has it compiled before.
-const compiled = join(import.meta.dirname, '../../dist/cli.js')
+const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] }
 
 /** A running varve with what a test asks of it. */
 export interface TestVarve extends Varve {
@@ -26,7 +26,7 @@ export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Con
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
   const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, ...rest, cache })
   const log: Array<Record<string, unknown>> = []
-  const varve = await startVarve({ config, given: [] }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), compiled)
+  const varve = await startVarve({ config, given: [] }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
   t.teardown(async () => { await varve.stop({ drainMs: 0 }) })
   return {
     ...varve,
