@@ -26,10 +26,9 @@ export class Reloading {
     this.#underWay ??= this.#reloadAndAgain().catch(() => {}).finally(() => { this.#underWay = undefined })
   }
 
-  /** Begins none any more; resolves when the one under way is over. */
-  async end (): Promise<void> {
+  /** Begins none any more, and tells of none: what is under way ends with varve. */
+  end (): void {
     this.#isOver = true
-    await this.#underWay
   }
 
   async #reloadAndAgain (): Promise<void> {
@@ -44,11 +43,13 @@ export class Reloading {
     try {
       const { config, given } = this.#load()
       const keys = await varve.exchange(config)
+      if (this.#isOver) return
       for (const key of withoutEffect(given)) this.#log.warn({ key }, 'this key has no effect yet')
       for (const key of keys) this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
       varve.metrics.reloaded('exchanged')
       this.#log.info('the configuration was exchanged')
     } catch (error) {
+      if (this.#isOver) return
       varve.metrics.reloaded('refused')
       const reasons = error instanceof ConfigError ? error.mistakes.map(({ path, message }) => `${path}: ${message}`) : [(error as Error).message]
       this.#log.error({ reasons }, 'the new configuration is refused, and the old one goes on')

@@ -24,7 +24,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const varve = await started
   if (io.isTerminal || loaded.config.upstreams.length === 0) io.out(bannerOf(varve, loaded.config))
   log.info({ signal: await told }, 'stopping')
-  await reloading.end()
+  reloading.end()
   await varve.stop()
   log.info('stopped')
   return exitCodes.ok

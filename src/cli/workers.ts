@@ -47,7 +47,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   const close = async (patience?: Patience): Promise<void> => {
     await crew.stop(patience)
     await admin.close()
-    await Promise.all([...open].map(async polls => { await polls.close() }))
+    await closeAll([...open])
   }
   try {
     const url = await crew.listen()
@@ -85,15 +85,24 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
 
   async function exchange (next: Config): Promise<readonly string[]> {
     const before = [...open]
-    await crew.roll(editionOf(next))
-    await Promise.all(before.map(async polls => {
-      open.delete(polls)
-      await polls.close()
-    }))
+    try {
+      await crew.roll(editionOf(next))
+    } catch (error) {
+      await closeAll([...open].filter(polls => !before.includes(polls)))
+      throw error
+    }
+    await closeAll(before)
     const keys = keysThatStay(current, next).filter(key => key === 'admin.listen' || key === 'upstreams')
     current = next
     log.level = next.log.level
     return keys
+  }
+
+  async function closeAll (these: readonly SharedPolls[]): Promise<void> {
+    await Promise.all(these.map(async polls => {
+      open.delete(polls)
+      await polls.close()
+    }))
   }
 
   async function stop (patience?: Patience): Promise<void> {

@@ -1,4 +1,5 @@
 import cluster from 'node:cluster'
+import { setTimeout as pause } from 'node:timers/promises'
 import { within } from '../within.js'
 import { type Patience, type ToWorker } from './messages.js'
 import { type Ended, WorkerProcess, type WorkerOptions } from './worker-process.js'
@@ -29,6 +30,8 @@ const silentTicks = 10
 // What cannot start is not started without end at full speed.
 const firstPauseMs = 250
 const longestPauseMs = 10_000
+// A loss in ten seconds is no haste.
+const forgottenATick = 0.1
 // A worker that was told to stop answers what it has, which it does within ten seconds.
 const stopMs = 11_000
 
@@ -40,12 +43,14 @@ export class Crew {
   readonly #timer: NodeJS.Timeout
   #edition: Edition
   #isOver = false
+  // Of late.
+  #losses = 0
 
   constructor ({ file, flags }: Program, edition: Edition, listener: CrewListener) {
     this.#edition = edition
     this.#listener = listener
     cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
-    this.#timer = setInterval(() => { this.#endWhoIsStuck() }, tickMs).unref()
+    this.#timer = setInterval(() => { this.#tick() }, tickMs).unref()
   }
 
   /** Those that are to stay. */
@@ -78,22 +83,21 @@ export class Crew {
 
   /** Puts workers of another edition in the place of those that run, one by one; throws where the first of them cannot start, and nothing has changed then. */
   async roll (edition: Edition): Promise<void> {
-    const old = [...this.#workers]
-    for (let at = 0; at < edition.count && !this.#isOver; at++) {
-      const worker = this.#add(edition)
-      try {
-        await worker.ready
-      } catch (error) {
-        await this.#retire(worker)
-        throw error
-      }
-      // From the first that has come up to stay, whoever is lost is replaced by one of these.
-      this.#edition = edition
-      this.#watch(worker)
-      const leaving = old.shift()
-      if (leaving !== undefined) await this.#retire(leaving)
+    const first = this.#add(edition)
+    try {
+      await first.ready
+    } catch (error) {
+      await this.#retire(first)
+      throw error
     }
-    await Promise.all(old.map(async worker => { await this.#retire(worker) }))
+    this.#watch(first)
+    // It has come up to stay: whoever is lost from now on is replaced by one of these.
+    this.#edition = edition
+    while (!this.#isOver && this.#of(edition).length < edition.count) {
+      await this.#retireOne(edition)
+      await this.#replace(firstPauseMs)
+    }
+    while (!this.#isOver && await this.#retireOne(edition));
   }
 
   /** Has all of them answer what they have, and end. */
@@ -110,24 +114,40 @@ export class Crew {
     return worker
   }
 
+  #of (edition: Edition): WorkerProcess[] {
+    return [...this.#workers].filter(worker => worker.isOf(edition))
+  }
+
+  /** Ends the oldest that is of another edition; whether there was one. */
+  async #retireOne (edition: Edition): Promise<boolean> {
+    const old = [...this.#workers].find(worker => !worker.isOf(edition))
+    if (old !== undefined) await this.#retire(old)
+    return old !== undefined
+  }
+
   #watch (worker: WorkerProcess): void {
     worker.ended.then(async ended => {
       if (!this.#workers.delete(worker) || this.#isOver) return
       this.#listener.onLost(worker.pid, ended)
+      // Those that end as soon as they are there are not begun without end at full speed.
+      const losses = ++this.#losses - this.#edition.count
+      if (losses > 0) await pause(pauseAfter(losses))
       await this.#replace(firstPauseMs)
     }).catch(() => {})
   }
 
   async #replace (pauseMs: number): Promise<void> {
+    if (this.#isOver) return
     const worker = this.#add(this.#edition)
     try {
-      await worker.listening
+      await worker.ready
       this.#watch(worker)
     } catch (error) {
       await this.#retire(worker)
+      if (this.#isOver) return
       this.#listener.onNotReplaced((error as Error).message)
-      await new Promise(resolve => { setTimeout(resolve, pauseMs) })
-      if (!this.#isOver) await this.#replace(Math.min(2 * pauseMs, longestPauseMs))
+      await pause(pauseMs)
+      await this.#replace(Math.min(2 * pauseMs, longestPauseMs))
     }
   }
 
@@ -140,7 +160,12 @@ export class Crew {
     this.#leaving.delete(worker)
   }
 
-  #endWhoIsStuck (): void {
+  #tick (): void {
+    this.#losses = Math.max(0, this.#losses - forgottenATick)
     for (const worker of this.all) if (worker.isStuckAfter(silentTicks)) worker.kill()
   }
+}
+
+function pauseAfter (losses: number): number {
+  return Math.min(firstPauseMs * 2 ** losses, longestPauseMs)
 }

@@ -57,6 +57,11 @@ export class WorkerProcess {
     })
   }
 
+  /** Whether it was begun with these. */
+  isOf (options: WorkerOptions): boolean {
+    return this.#options === options
+  }
+
   get pid (): number {
     return this.#worker.process.pid ?? 0
   }

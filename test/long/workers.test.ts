@@ -77,14 +77,17 @@ t.test('another configuration is rolled over the workers one by one, and no requ
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}') !== undefined, true, 'what those counted that have left is there')
 })
 
-t.test('a configuration that a new worker cannot start on is refused, and the old workers go on', async t => {
+t.test('a worker that dies while another configuration is rolled over them leaves as many as are wanted, all of the new one', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 3 })
   const before = await pidsOf(varve)
-  const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
-  await t.rejects(varve.exchange(changed(node.url, { tls: { certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } })), /PEM/)
-  t.same(await pidsOf(varve), before)
-  t.match(await varve.get(modules(2000)), { status: 200 })
+  const rolled = varve.exchange(changed(node.url, { passThrough: 'none', workers: 3 }))
+  process.kill(before[2] ?? 0, 'SIGKILL')
+  await rolled
+  await until(async () => (await pidsOf(varve)).length === 3, 'there are three')
+  t.notOk((await pidsOf(varve)).some(pid => before.includes(pid)))
+  for (let nth = 0; nth < 6; nth++) t.match(await varve.get('/v1/spec.json'), { status: 404 })
+  t.equal(await varve.metric('varve_workers'), 3)
 })
 
 t.test('a node is never asked for more at once by all workers than it is configured to take', async t => {
@@ -192,6 +195,21 @@ t.test('the program with workers: one line names its addresses, SIGHUP rolls, a 
   t.equal(varve.err(), '')
   t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGINT' }, { msg: 'stopped' }])
   for (const pid of after) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+})
+
+t.test('a stop does not wait for a roll to end', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = program(t, ['--upstream', node.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '4'])
+  await varve.saw(/"msg":"listening"/)
+  await until(async () => varve.log().filter(({ msg }) => msg === 'the node answers').length === 4, 'each has heard of the node')
+  varve.child.kill('SIGHUP')
+  await until(() => varve.log().some(({ worker }) => worker === 5), 'the first of the new ones is there')
+  const toldAt = performance.now()
+  varve.child.kill('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.ok(performance.now() - toldAt < 10_000)
+  t.equal(varve.err(), '')
+  t.notOk(varve.log().some(({ msg }) => /refused|exchanged/.test(String(msg))))
 })
 
 t.test('workers end with the process that began them, however that ends', async t => {
