@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
-import { type Arrival } from './ledger/arrivals.js'
+import { type Arrival, arrivalResults } from './ledger/arrivals.js'
 import { addGauges, type Observed } from './metrics/gauges.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
@@ -55,7 +55,7 @@ export class Metrics {
       for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
       this.#prunedDistance.zero({ endpoint })
     }
-    for (const result of ['reached', 'timeout']) this.#waits.inc({ result }, 0)
+    for (const result of arrivalResults) this.#waits.inc({ result }, 0)
     for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
@@ -119,7 +119,7 @@ export class Metrics {
     this.#reloads.inc({ result })
   }
 
-  waited (result: Exclude<Arrival, 'no_place'>): void {
+  waited (result: Arrival): void {
     this.#waits.inc({ result })
   }
 

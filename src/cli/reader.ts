@@ -43,6 +43,10 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   let current = config
   const nextId = requestIds()
   const app = publicApp(contextOf(config), nextId)
+  const abandon = async (): Promise<void> => {
+    parts.arrivals.close()
+    await nodes.close()
+  }
   const close = async (): Promise<void> => {
     nodes.stop()
     await Promise.all([nodes.close(), sharing?.stop()])
@@ -67,7 +71,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       current = next
     },
     stop: async (patience, closeMore) => {
-      await stopGracefully(app, drain, { abandon: async () => { await nodes.close() }, close: async () => { await Promise.all([close(), closeMore()]) } }, patience)
+      await stopGracefully(app, drain, { abandon, close: async () => { await Promise.all([close(), closeMore()]) } }, patience)
     },
     close: async () => {
       await app.close()
@@ -76,7 +80,8 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   }
 
   function contextOf (of: Config): PublicParts {
-    const mine = { ...parts, settings: settingsOf(of) }
+    // What is kept has its own lines printed under the names that it was kept with.
+    const mine = { ...parts, settings: settingsOf({ ...of, headers: config.headers }) }
     return { config: of, parts: mine, known: knownReadsOf(of), stamper: new Stamper(mine, of.downstream.cacheControl), metrics, log, drain, cors: new Cors(of.cors.origins) }
   }
 }

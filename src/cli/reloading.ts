@@ -21,6 +21,7 @@ export class Reloading {
 
   /** Reloads; who is told so while that is under way does it once more after it. */
   reload (): void {
+    if (this.#isOver) return
     if (this.#underWay !== undefined) this.#isToldAgain = true
     // A start that has failed tells of itself.
     this.#underWay ??= this.#reloadAndAgain().catch(() => {}).finally(() => { this.#underWay = undefined })

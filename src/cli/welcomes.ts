@@ -19,7 +19,7 @@ export class Welcomes {
   readonly #fleet: Fleet
   readonly #generations: () => Generations
   readonly #now: () => number
-  readonly #inVainSince = new Map<Member, number>()
+  readonly #inVainSince = new WeakMap<Member, number>()
   #last: Promise<unknown> = Promise.resolve()
 
   constructor (fleet: Fleet, generations: () => Generations, now: () => number) {

@@ -1,7 +1,7 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
-import { pollsPerSecond } from '../config/budgets.js'
-import { keysThatStay } from '../config/exchange.js'
+import { boundsOfPolls } from '../config/budgets.js'
+import { keysThatStay, requireNodes } from '../config/exchange.js'
 import { shareOf } from '../config/worker-share.js'
 import { Metrics } from '../metrics.js'
 import { SummedMetrics, type ToldMetrics } from '../metrics/summed.js'
@@ -24,7 +24,7 @@ const maxWordBytes = 65_536
 /** Serves from several processes that share one listener; this one answers for all of them to an operator. */
 export async function startWorkers (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program): Promise<Varve> {
   const metrics = new Metrics()
-  const summed = new SummedMetrics()
+  const summed = new SummedMetrics(['varve_chain_resets_total'])
   const now = (): number => performance.now()
   const open = new Set<SharedPolls>()
   let chapter: Chapter = 0
@@ -62,28 +62,32 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
 
   /** What the workers of a configuration are begun with: each with its share of what all of them may take. */
   function editionOf (of: Config): Edition {
-    const nodes = namedIn(of, sandboxUrl).map(upstream => new LedgerNode({ ...upstream, requestsPerSecond: pollsPerSecond(upstream, of.head.pollMs), maxGatheredBytes: maxWordBytes, now }, metrics))
-    const polls = new SharedPolls(nodes, now, (node, target, polled) => { crew.tell({ kind: 'polled', node, target, polled }) })
-    open.add(polls)
-    return {
+    const nodes = namedIn(of, sandboxUrl).map(upstream => new LedgerNode({ ...upstream, ...boundsOfPolls(upstream, of.head.pollMs), maxGatheredBytes: maxWordBytes, now }, metrics))
+    const polls = new SharedPolls(nodes, now, (node, target, polled) => { crew.tell(edition, { kind: 'polled', node, target, polled }) })
+    const edition: Edition = {
       count: of.workers,
       begin: () => ({ kind: 'begin', config: shareOf(of), sandboxUrl, chapter }),
-      hear: (heard, from) => { hear(heard, from, polls) }
+      hear: (heard, from) => { hear(heard, from, edition, polls) }
     }
+    open.add(polls)
+    return edition
   }
 
-  function hear (heard: Heard, from: WorkerProcess, polls: SharedPolls): void {
+  function hear (heard: Heard, from: WorkerProcess, edition: Edition, polls: SharedPolls): void {
     switch (heard.kind) {
       case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
       case 'last_word': return summed.tells(from, heard.metrics as ToldMetrics)
       case 'other_chain':
+        // Each worker finds it out, and it is one reset all the same.
+        if (heard.chapter > chapter) metrics.reset()
         chapter = Math.max(chapter, heard.chapter)
-        return crew.tell(heard, from)
-      case 'head': crew.tell(heard, from)
+        return crew.tell(edition, heard, from)
+      case 'head': crew.tell(edition, heard, from)
     }
   }
 
   async function exchange (next: Config): Promise<readonly string[]> {
+    requireNodes(current, next, true)
     const before = [...open]
     try {
       await crew.roll(editionOf(next))
@@ -92,7 +96,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
       throw error
     }
     await closeAll(before)
-    const keys = keysThatStay(current, next).filter(key => key === 'admin.listen' || key === 'upstreams')
+    const keys = keysThatStay(current, next).filter(key => key === 'admin.listen')
     current = next
     log.level = next.log.level
     return keys

@@ -1,4 +1,4 @@
-import { readsPerSecond } from './budgets.js'
+import { boundsOfWorker } from './budgets.js'
 import { type Config } from './schema.js'
 
 // Whole bytes are what memory is counted in.
@@ -9,11 +9,7 @@ export function shareOf (config: Config): Config {
   const { workers, upstreams, cache, hedge, head: { pollMs } } = config
   return {
     ...config,
-    upstreams: upstreams.map(upstream => ({
-      ...upstream,
-      maxConcurrent: Math.floor(upstream.maxConcurrent / workers),
-      requestsPerSecond: upstream.requestsPerSecond === null ? null : readsPerSecond(upstream.requestsPerSecond, pollMs, workers)
-    })),
+    upstreams: upstreams.map(upstream => ({ ...upstream, ...boundsOfWorker(upstream, pollMs, workers) })),
     hedge: { ...hedge, burst: Math.min(hedge.burst, Math.max(1, Math.floor(hedge.burst / workers))) },
     cache: { ...cache, memory: { maxMb: Math.floor(cache.memory.maxMb * mega / workers) / mega } }
   }

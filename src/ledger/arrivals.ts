@@ -1,7 +1,10 @@
 import { type Tracker } from './tracker.js'
 
-/** How a wait for a version ended; nobody waits where all places are taken. */
-export type Arrival = 'reached' | 'timeout' | 'no_place'
+/** How a wait for a version ended; nobody waits where all places are taken, or all that one client may have. */
+export const arrivalResults = ['reached', 'timeout', 'no_place'] as const
+
+/** One of the closed list. */
+export type Arrival = typeof arrivalResults[number]
 
 /** What waiting goes by. */
 export interface ArrivalsOptions {
@@ -18,6 +21,9 @@ interface Waiter {
 // A wait costs a request that is under way, a timer and a promise; beyond this many, whoever comes goes on at once (law 10).
 const places = 1000
 
+// Whoever asks for what never comes leaves room for others.
+const placesOfOne = 250
+
 // So often while somebody waits: the position would else be looked at too seldom for a wait of half a second.
 const askEveryMs = 100
 
@@ -26,6 +32,8 @@ export class Arrivals {
   readonly #tracker: Pick<Tracker, 'position'>
   readonly #options: ArrivalsOptions
   readonly #waiters = new Set<Waiter>()
+  readonly #byClient = new Map<string, number>()
+  #isOver = false
   #asking: NodeJS.Timeout | undefined
   #askedAt = -Infinity
 
@@ -40,15 +48,19 @@ export class Arrivals {
   }
 
   /** Waits until the position shown has reached a version, or the time is over. */
-  async reach (version: bigint, ms: number): Promise<Arrival> {
+  async reach (version: bigint, ms: number, client = ''): Promise<Arrival> {
     if (this.#hasReached(version)) return 'reached'
-    if (this.#waiters.size >= places) return 'no_place'
+    if (this.#isOver) return 'timeout'
+    const mine = this.#byClient.get(client) ?? 0
+    if (this.#waiters.size >= places || mine >= placesOfOne) return 'no_place'
+    this.#byClient.set(client, mine + 1)
     return await new Promise(resolve => {
       const waiter: Waiter = {
         version,
         leave: how => {
           clearTimeout(timer)
           this.#waiters.delete(waiter)
+          this.#leave(client)
           if (this.#waiters.size === 0) this.#rest()
           resolve(how)
         }
@@ -65,9 +77,21 @@ export class Arrivals {
     for (const waiter of this.#waiters) if (this.#hasReached(waiter.version)) waiter.leave('reached')
   }
 
+  /** Nobody waits any longer, nor from now on. */
+  close (): void {
+    this.#isOver = true
+    for (const waiter of this.#waiters) waiter.leave('timeout')
+  }
+
   #hasReached (version: bigint): boolean {
     const shown = this.#tracker.position?.head.version
     return shown !== undefined && version <= shown
+  }
+
+  #leave (client: string): void {
+    const left = (this.#byClient.get(client) ?? 0) - 1
+    if (left > 0) this.#byClient.set(client, left)
+    else this.#byClient.delete(client)
   }
 
   // At once as well: the head may have moved since it was last told of.

@@ -16,11 +16,17 @@ export type ToldMetrics = readonly ToldMetric[]
  */
 export class SummedMetrics {
   readonly #last = new Map<object, ToldMetrics>()
+  readonly #ownAlone: readonly string[]
   #ended: Promise<ToldMetrics> = Promise.resolve([])
+
+  /** Of some what this process counts is the whole, since each of the others counts the same thing. */
+  constructor (ownAlone: readonly string[] = []) {
+    this.#ownAlone = ownAlone
+  }
 
   /** Takes in what a process tells now. */
   tells (process: object, told: ToldMetrics): void {
-    this.#last.set(process, told)
+    this.#last.set(process, told.filter(({ name }) => !this.#ownAlone.includes(name)))
   }
 
   /** A process has ended: what it counted stays, what it measured at the moment does not. */

@@ -29,10 +29,10 @@ const failing = new Set([500, 502, 503, 504])
 export class Attempts {
   readonly #wallClockMs: () => number
   readonly #onWord: () => void
-  // By member, so that none is ever larger than the fleet.
-  readonly #lastAsked = new Map<Member, Question>()
-  readonly #askingAgain = new Set<Member>()
-  readonly #probed = new Set<Member>()
+  // By member, and gone with it.
+  readonly #lastAsked = new WeakMap<Member, Question>()
+  readonly #askingAgain = new WeakSet<Member>()
+  readonly #probed = new WeakSet<Member>()
 
   constructor (wallClockMs: () => number, onWord: () => void) {
     this.#wallClockMs = wallClockMs

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { type Dispatcher, errors, Pool } from 'undici'
 import { type Turn } from './budget.js'
@@ -37,7 +38,7 @@ export class Connections {
       connect: {
         timeout: timeoutMs,
         rejectUnauthorized: true,
-        ...(caFile === null ? {} : { ca: readFileSync(caFile) })
+        ...(caFile === null ? {} : { ca: certificatesIn(caFile) })
       }
     })
     this.#pool.on('disconnect', (_origin, _targets, error) => { if (!isOurEnd(error)) onLost?.() })
@@ -81,6 +82,17 @@ export class Connections {
   async close (): Promise<void> {
     this.#closed ??= this.#pool.destroy()
     await this.#closed
+  }
+}
+
+// What cannot be used is known before anybody is asked.
+function certificatesIn (file: string): string {
+  try {
+    const text = readFileSync(file, 'utf8')
+    // Throws where the first of them is none.
+    return new X509Certificate(text) && text
+  } catch (error) {
+    throw new Error(`the caFile ${file} holds no certificate: ${(error as Error).message}`)
   }
 }
 

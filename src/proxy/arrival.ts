@@ -1,3 +1,4 @@
+import { type Arrival } from '../ledger/arrivals.js'
 import { type Position } from '../ledger/position.js'
 import { versionNotFound } from '../reads/min-version.js'
 import { type Read } from '../reads/read.js'
@@ -33,16 +34,19 @@ export async function arrive (parts: Parts, { speaksOf, atLeast }: Needs): Promi
 async function arriveExpressly (parts: Parts, version: bigint): Promise<void> {
   if (parts.tracker.position === undefined) await parts.settle()
   const { waitMs } = parts.settings
-  await wait(parts, version, waitMs === 0 ? expresslyMs : waitMs)
+  const how = await wait(parts, version, waitMs === 0 ? expresslyMs : waitMs)
+  // Whether it would have come is not known.
+  if (how === 'no_place') throw unavailable('too many wait for a version')
   const { position } = parts.tracker
   if (position === undefined) throw unavailable('no node has said yet where the chain stands')
   if (position.head.version < version) throw versionNotFound(version)
 }
 
-async function wait (parts: Parts, version: bigint, ms: number): Promise<void> {
-  if (!isAhead(parts, { speaksOf: undefined, atLeast: version })) return
-  const how = await parts.arrivals.reach(version, ms)
-  if (how !== 'no_place') parts.tally.waited(how)
+async function wait (parts: Parts, version: bigint, ms: number): Promise<Arrival> {
+  if (!isAhead(parts, { speaksOf: undefined, atLeast: version })) return 'reached'
+  const how = await parts.arrivals.reach(version, ms, parts.client)
+  parts.tally.waited(how)
+  return how
 }
 
 /** Whether a version is above the head by no more than so many blocks, of the size that they have had so far. */

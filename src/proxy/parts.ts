@@ -41,7 +41,7 @@ export interface Shared {
 export interface ProxyTally {
   notKept (endpoint: EndpointName, reason: NotKeptReason): void
   staleLatest (): void
-  waited (how: Exclude<Arrival, 'no_place'>): void
+  waited (how: Arrival): void
   pruned (endpoint: EndpointName | 'other', by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
 }
 
@@ -74,7 +74,7 @@ export interface ProxySettings {
 export interface Parts {
   readonly now: () => number
   readonly tracker: Tracker
-  readonly arrivals: Pick<Arrivals, 'reach'>
+  readonly arrivals: Pick<Arrivals, 'reach' | 'close'>
   readonly memory: Memory
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */

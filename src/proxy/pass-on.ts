@@ -18,7 +18,7 @@ export async function passOn (parts: Parts, { minVersion, ...question }: PassedQ
   const { version, events } = whatIn(question.target)
   // What may write is nothing to wait for.
   const needs = isIdempotent ? { speaksOf: version, atLeast: readMinVersion(minVersion) } : { speaksOf: undefined, atLeast: undefined }
-  if (isAhead(parts, needs)) await arrive(parts, needs)
+  if (isAhead(parts, needs)) await arrive({ ...parts, client: question.client }, needs)
   const atLeast = parts.tracker.position?.head.version
   let isOther = false
   const look: Look = answer => {

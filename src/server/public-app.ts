@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Server } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
+import { createSecureContext } from 'node:tls'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { answerClientErrors, refuseTunnel } from './client-errors.js'
 import { takenFrom } from './exchange.js'
@@ -65,7 +66,14 @@ export async function exchangePublicApp (app: FastifyInstance, context: PublicPa
 }
 
 function identityIn ({ certFile, keyFile }: PublicParts['config']['tls']): { cert: Buffer, key: Buffer } | undefined {
-  return certFile === null || keyFile === null ? undefined : { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+  if (certFile === null || keyFile === null) return undefined
+  const identity = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+  try {
+    createSecureContext(identity)
+  } catch (error) {
+    throw new Error(`tls.certFile and tls.keyFile are no certificate with its key: ${(error as Error).message}`)
+  }
+  return identity
 }
 
 /** Numbers for requests, by which the log tells them apart. */

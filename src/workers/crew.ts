@@ -76,9 +76,9 @@ export class Crew {
     await Promise.all([...this.#workers].map(async worker => { await worker.ready.catch(() => {}) }))
   }
 
-  /** Tells all of them, but for the one that told it. */
-  tell (message: ToWorker, from?: WorkerProcess): void {
-    for (const worker of this.all) if (worker !== from) worker.tell(message)
+  /** Tells all of an edition, but for the one that told it: what a node is called, and which chain it is, may be others in another. */
+  tell (edition: Edition, message: ToWorker, from?: WorkerProcess): void {
+    for (const worker of this.all) if (worker !== from && worker.isOf(edition)) worker.tell(message)
   }
 
   /** Puts workers of another edition in the place of those that run, one by one; throws where the first of them cannot start, and nothing has changed then. */
@@ -154,7 +154,7 @@ export class Crew {
   async #retire (worker: WorkerProcess, patience?: Patience): Promise<void> {
     this.#workers.delete(worker)
     this.#leaving.add(worker)
-    worker.tell({ kind: 'stop', patience })
+    worker.stop(patience)
     const ended = await within(stopMs, worker.ended)
     if (ended === undefined) worker.kill()
     this.#leaving.delete(worker)

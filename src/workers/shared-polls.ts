@@ -29,6 +29,7 @@ export class SharedPolls {
   readonly #onPolled: OnPolled
   // By node and question, of which each node is asked two.
   readonly #lines = new Map<string, Line>()
+  #isOver = false
 
   constructor (nodes: readonly LedgerNode[], now: () => number, onPolled: OnPolled) {
     this.#nodes = new Map(nodes.map(node => [node.name, node]))
@@ -39,7 +40,7 @@ export class SharedPolls {
   /** A worker wants to know: what is on its way is its answer too. */
   ask (name: string, target: string, timeoutMs: number): void {
     const node = this.#nodes.get(name)
-    if (node === undefined) return
+    if (node === undefined || this.#isOver) return
     const line = this.#lineOf(node, target)
     const now = this.#now()
     if (line.last !== undefined && now - line.last.atMs < freshMs) return this.#onPolled(name, target, line.last.polled)
@@ -47,7 +48,9 @@ export class SharedPolls {
     if (!isAwaited && line.underWay < mostUnderWay) this.#ask(line, timeoutMs).catch(() => {})
   }
 
+  /** Asks nobody any more, and tells nothing. */
   async close (): Promise<void> {
+    this.#isOver = true
     await Promise.all([...this.#nodes.values()].map(async node => { await node.close() }))
   }
 
@@ -69,6 +72,7 @@ export class SharedPolls {
   }
 
   #tell (line: Line, polled: Polled): void {
+    if (this.#isOver) return
     line.last = { polled, atMs: this.#now() }
     this.#onPolled(line.node.name, line.target, polled)
   }

@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
-import { type Asked, type ToPrimary, type Told, type ToWorker } from './messages.js'
+import { endWhatIsNotTaken } from './handed-over.js'
+import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
 
 /** What a worker says that is not about itself alone. */
 export type Heard = Extract<ToPrimary, { kind: 'poll' | 'head' | 'other_chain' | 'last_word' }>
@@ -16,8 +17,8 @@ export interface WorkerOptions {
   readonly hear: (heard: Heard, from: WorkerProcess) => void
 }
 
-// For an operator: whoever has no answer by then does without it.
-const answerMs = 1000
+// For an operator, and for who asks whether varve is ready: whoever has no answer by then does without it.
+const answerMs = { metrics: 1000, status: 250 }
 // On a machine that is busy a process takes its time until it says its first word.
 const startingTicks = 60
 // A purge waits for Redis, and for who reads what it is about.
@@ -43,6 +44,7 @@ export class WorkerProcess {
   constructor (options: WorkerOptions) {
     this.#options = options
     this.#worker = cluster.fork()
+    endWhatIsNotTaken(this.#worker.process)
     this.listening = this.#steps.listening.promise
     this.ready = this.#steps.ready.promise
     this.#worker.on('message', (message: ToPrimary) => { this.#hear(message) })
@@ -83,7 +85,7 @@ export class WorkerProcess {
   /** Asks it something; it may take its time, but not for ever. */
   async ask (asked: Asked): Promise<Told> {
     const id = ++this.#asked
-    const ms = asked.what === 'purge' || asked.what === 'follow' ? purgeMs : answerMs
+    const ms = asked.what === 'metrics' || asked.what === 'status' ? answerMs[asked.what] : purgeMs
     let timer: NodeJS.Timeout | undefined
     const told = new Promise<Told>(resolve => {
       this.#answers.set(id, resolve)
@@ -99,6 +101,12 @@ export class WorkerProcess {
   /** A second has passed; whether it has given no sign of life for so many that it never will. */
   isStuckAfter (ticks: number): boolean {
     return ++this.#silentTicks > (this.#isUp ? ticks : startingTicks)
+  }
+
+  /** Has it answer what it has, and end; one that has not said a word yet has nothing, and would not hear it. */
+  stop (patience: Patience | undefined): void {
+    if (this.#isUp) this.tell({ kind: 'stop', patience })
+    else this.kill()
   }
 
   kill (): void {

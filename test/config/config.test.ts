@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
-import { pollsPerSecond } from '../../src/config/budgets.js'
-import { keysThatStay } from '../../src/config/exchange.js'
+import { boundsOfPolls } from '../../src/config/budgets.js'
+import { keysThatStay, requireNodes } from '../../src/config/exchange.js'
 import { type Environment, type Flags, type Loaded, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
 import { withoutEffect } from '../../src/config/not-yet.js'
@@ -393,16 +393,16 @@ t.test('shown settings hold neither of the passwords of a Redis, and say where t
 
 t.test('no more workers are taken than each can have a share of what every node may be asked', async t => {
   const refused = (at: number): Record<string, string> => ({ workers: `expected so few that each has a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3` })
-  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 2 }]'), refused(1))
+  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 3 }]'), refused(1))
   expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a", requestsPerSecond: 4 }]'), refused(0))
-  t.equal(load(t, 'workers: 3\nupstreams: [{ url: "http://b", maxConcurrent: 3, requestsPerSecond: 5 }]').config.workers, 3)
+  t.equal(load(t, 'workers: 3\nupstreams: [{ url: "http://b", maxConcurrent: 4, requestsPerSecond: 5 }]').config.workers, 3)
   t.equal(load(t, 'upstreams: [{ url: "http://b", maxConcurrent: 1, requestsPerSecond: 1 }]').config.workers, 1)
 })
 
 t.test('each worker has its share of what all of them may take, to the byte, and together with the polls they never take more', async t => {
-  const config = configSchema.parse({ workers: 3, upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 3 }], cache: { memory: { maxMb: 100 } } })
+  const config = configSchema.parse({ workers: 3, upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 256 }], cache: { memory: { maxMb: 100 } } })
   const share = shareOf(config)
-  t.match(share, { upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 1, requestsPerSecond: null }], hedge: { burst: 3, share: 0.05 } })
+  t.match(share, { upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 82, requestsPerSecond: null }], hedge: { burst: 3, share: 0.05 } })
   t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
   t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)
   t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
@@ -410,7 +410,10 @@ t.test('each worker has its share of what all of them may take, to the byte, and
   for (const requestsPerSecond of [2, 3, 5, 10, 1000]) {
     for (const pollMs of [10, 1000, 600_000]) {
       const one = { ...config, head: { pollMs }, upstreams: config.upstreams.slice(0, 1).map(upstream => ({ ...upstream, requestsPerSecond })) }
-      t.ok((shareOf(one).upstreams[0]?.requestsPerSecond ?? 0) * 3 + (pollsPerSecond({ requestsPerSecond }, pollMs) ?? 0) <= requestsPerSecond, `${requestsPerSecond} every ${pollMs}`)
+      const polls = boundsOfPolls({ maxConcurrent: 10, requestsPerSecond }, pollMs)
+      const [worker] = shareOf(one).upstreams
+      t.ok((worker?.requestsPerSecond ?? 0) * 3 + (polls.requestsPerSecond ?? 0) <= requestsPerSecond, `${requestsPerSecond} every ${pollMs}`)
+      t.ok((worker?.maxConcurrent ?? 0) * 3 + polls.maxConcurrent <= 10)
     }
   }
 })
@@ -420,7 +423,10 @@ t.test('of two configurations it is known which keys a running process cannot ta
   const before = of('upstreams: [{ url: "http://a" }]')
   t.same(keysThatStay(before, of('upstreams: [{ url: "http://b" }]\nlimits: { bodyKb: 5 }\nlog: { level: warn }\nadmin: { token: other }')), [])
   t.same(keysThatStay(before, of('listen: h:1\nadmin: { listen: "h:2" }\nchainId: 4\nhead: { pollMs: 50 }\ncache: { redis: { url: "redis://h" } }\nworkers: 2\nupstreams: [{ url: "http://a" }]')), ['listen', 'admin.listen', 'workers', 'chainId', 'head', 'cache'])
-  t.same(keysThatStay(before, of('')), ['upstreams'], 'the embedded node is begun with the process')
+  t.throws(() => { requireNodes(before, of(''), true) }, /upstreams: expected a node/, 'the embedded node is begun with varve')
+  t.throws(() => { requireNodes(of(''), before, false) }, /upstreams: expected none/)
+  t.doesNotThrow(() => { requireNodes(of(''), before, true) })
+  t.doesNotThrow(() => { requireNodes(before, before, false) })
 })
 
 t.test('what was given is known by its path, and so is what of it has no effect yet', async t => {

@@ -63,7 +63,7 @@ t.test('a wait whose time is over leaves nothing behind', async t => {
 
 t.test('so many may wait at once and no more: whoever comes beyond goes on at once, and a place that is left is taken', async t => {
   const { tracker, arrivals } = waitingRoom()
-  const waits = Array.from({ length: 1000 }, async (_, nth) => await arrivals.reach(BigInt(100 + nth), 60_000))
+  const waits = Array.from({ length: 1000 }, async (_, nth) => await arrivals.reach(BigInt(100 + nth), 60_000, `client ${nth % 5}`))
   t.equal(await arrivals.reach(100n, 60_000), 'no_place')
   t.equal(arrivals.waiting, 1000)
   tracker.learn(at(100), 'x-aptos-')
@@ -90,4 +90,20 @@ t.test('while somebody waits the nodes are asked at once and again and again, ho
   clock.ms += 100
   await arrivals.reach(1000n, 1)
   t.equal(asked(), before + 1)
+})
+
+t.test('one client has a quarter of the places at most, so that what it waits for in vain leaves room for others', async t => {
+  const { tracker, arrivals } = waitingRoom()
+  const greedy = Array.from({ length: 250 }, async () => await arrivals.reach(5000n, 60_000, 'greedy'))
+  t.equal(await arrivals.reach(5000n, 60_000, 'greedy'), 'no_place')
+  const other = arrivals.reach(150n, 60_000, 'other')
+  tracker.learn(at(200), 'x-aptos-')
+  t.equal(await other, 'reached')
+  tracker.learn(at(6000), 'x-aptos-')
+  t.same(new Set(await Promise.all(greedy)), new Set(['reached']))
+  const again = arrivals.reach(7000n, 60_000, 'greedy')
+  t.equal(arrivals.waiting, 1, 'what has left leaves its place')
+  arrivals.close()
+  t.equal(await again, 'timeout', 'at the end nobody waits any longer')
+  t.equal(await arrivals.reach(7000n, 60_000), 'timeout', 'nor from then on')
 })

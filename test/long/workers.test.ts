@@ -103,15 +103,73 @@ t.test('a node is never asked for more at once by all workers than it is configu
   t.ok(most <= 4, `${most} at once`)
 })
 
-t.test('a worker that hangs is replaced as one that has died', async t => {
+/** Asks on a fresh connection; tells how that ended, `hung` where it did not within eight seconds. */
+async function askFresh (url: string, target: string): Promise<string> {
+  return await new Promise(resolve => {
+    const sent = request(`${url}${target}`, { agent: false }, response => { response.resume().once('close', () => { resolve(String(response.statusCode)) }) })
+    sent.once('error', (error: Error & { code?: string }) => { resolve(String(error.code)) })
+    sent.setTimeout(8000, () => {
+      resolve('hung')
+      sent.destroy()
+    })
+    sent.end()
+  })
+}
+
+t.test('nobody is left hanging by workers that die under a load of fresh connections, not even by those that were on their way to one', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
+  const over = new AbortController()
+  const ends = new Set<string>()
+  const lanes = Promise.all(Array.from({ length: 24 }, async () => {
+    for (let nth = 0; !over.signal.aborted; nth++) ends.add(await askFresh(varve.url, modules(1000 + nth % 50)))
+  }))
+  for (let kill = 0; kill < 6; kill++) {
+    const before = await pidsOf(varve)
+    process.kill(before[0] ?? 0, 'SIGKILL')
+    await until(async () => {
+      const pids = await pidsOf(varve)
+      return pids.length === 2 && !pids.includes(before[0] ?? 0)
+    }, 'another is in its place')
+  }
+  over.abort()
+  await lanes
+  t.notOk(ends.has('hung'), [...ends].join())
+  t.equal(await varve.metric('varve_workers_lost_total'), 6)
+})
+
+t.test('a worker that hangs is replaced as one that has died, and whoever was handed to it hears so', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
   const [stuck = 0] = await pidsOf(varve)
   process.kill(stuck, 'SIGSTOP')
+  const asked = Promise.all(Array.from({ length: 10 }, async (_none, nth) => await new Promise<string>(resolve => {
+    request(`${varve.url}${modules(1000 + nth)}`, { agent: false }, response => { response.resume().once('close', () => { resolve('answered') }) })
+      .once('error', () => { resolve('closed') }).end()
+  })))
+  const began = performance.now()
+  t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: /1 of 2 workers are ready/ })
+  t.ok(performance.now() - began < 900, 'a worker that hangs keeps nobody waiting who asks whether varve is ready')
   await until(async () => {
     const pids = await pidsOf(varve)
     return pids.length === 2 && !pids.includes(stuck)
   }, 'another is in its place', 25_000)
+  t.equal((await asked).filter(how => how === 'answered').length >= 8, true)
+})
+
+t.test('workers of two configurations that name another node alike hear nothing of each other', async t => {
+  const [old, other] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0, chainId: 5, seed: 7 })]
+  const varve = await varveAt(t, old.url, { ...quiet, workers: 2, head: { pollMs: 100 } })
+  other.faults.add({ kind: 'slow', ms: 700, match: 'index' })
+  await varve.exchange(changed(other.url, { head: { pollMs: 100 } }))
+  const chains = new Set<unknown>()
+  for (let nth = 0; nth < 8; nth++) {
+    const { status, headers } = await varve.get(modules(2000))
+    t.equal(status, 200)
+    chains.add(headers['x-node-chain-id'])
+  }
+  t.same([...chains], ['5'])
+  t.match(await ask(varve.adminUrl, '/readyz'), { body: '{"ready":true,"degraded":[]}' })
 })
 
 t.test('when the chain is reset all workers go over to the new one, and none serves what it kept of the old one', async t => {
@@ -210,6 +268,19 @@ t.test('a stop does not wait for a roll to end', async t => {
   t.ok(performance.now() - toldAt < 10_000)
   t.equal(varve.err(), '')
   t.notOk(varve.log().some(({ msg }) => /refused|exchanged/.test(String(msg))))
+})
+
+t.test('a stop that comes while a worker begins does not wait for it', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = program(t, ['--upstream', node.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '2'])
+  const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
+  const { workers: [first] } = JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }
+  process.kill(first?.pid ?? 0, 'SIGKILL')
+  await varve.saw(/a worker has ended/)
+  const toldAt = performance.now()
+  varve.child.kill('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.ok(performance.now() - toldAt < 5000)
 })
 
 t.test('workers end with the process that began them, however that ends', async t => {

@@ -105,15 +105,15 @@ t.test('a chain that is reset meanwhile answers as the new one', async t => {
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })
 
-t.test('whoever finds no place to wait goes on at once', async t => {
+t.test('whoever finds no place to wait goes on at once, and who asked for it expressly is told to come again', async t => {
   const node = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"m","error_code":"version_not_found","vm_error_code":null}') })
   const told: string[] = []
   const { parts: made } = partsAt(t, node.url)
-  const parts = { ...made, settings: { ...made.settings, waitMs: 60_000 }, tally: { ...made.tally, waited: (how: string) => { told.push(how) } }, arrivals: { reach: async () => 'no_place' as const } }
+  const parts = { ...made, settings: { ...made.settings, waitMs: 60_000 }, tally: { ...made.tally, waited: (how: string) => { told.push(how) } }, arrivals: { reach: async () => 'no_place' as const, close: () => {} } }
   await parts.settle()
   t.match(await answerRead(parts, readOf('/v1/blocks/by_version/1001')), { fetched: { answer: { status: 404 } } })
-  await t.rejects(answerRead(parts, { ...readOf('/v1/blocks/by_version/500'), atLeast: 1001n }), { status: 404, code: 'version_not_found' })
-  t.same(told, [])
+  t.match(await answerRead(parts, { ...readOf('/v1/blocks/by_version/500'), atLeast: 1001n }).catch((error: unknown) => error), { status: 503, lines: ['retry-after', '1'] })
+  t.same(told, ['no_place', 'no_place'])
 })
 
 t.test('both waits together last no longer than one', async t => {
@@ -128,11 +128,19 @@ t.test('both waits together last no longer than one', async t => {
     return 'reached'
   }
   for (const waitMs of [1000, 300]) {
-    const parts = { ...made, now: () => clock.ms, settings: { ...made.settings, waitMs }, arrivals: { reach } }
+    const parts = { ...made, now: () => clock.ms, settings: { ...made.settings, waitMs }, arrivals: { reach, close: () => {} } }
     await parts.settle()
     const head = parts.tracker.position?.head.version ?? 0n
     await answerRead(parts, { ...readOf(`/v1/blocks/by_version/${head + 2n}`), atLeast: head + 1n })
   }
-  await answerRead({ ...made, now: () => clock.ms, settings: { ...made.settings, waitMs: 200 }, arrivals: { reach } }, { ...readOf('/v1/blocks/by_version/1004'), atLeast: 5n })
+  await answerRead({ ...made, now: () => clock.ms, settings: { ...made.settings, waitMs: 200 }, arrivals: { reach, close: () => {} } }, { ...readOf('/v1/blocks/by_version/1004'), atLeast: 5n })
   t.same(asked, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
+})
+
+t.test('a stop lets those go on who wait, so that they are answered in words', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 60_000 } })
+  const waiting = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
+  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
+  await varve.stop({ drainMs: 0, graceMs: 100, lastMs: 2000 })
+  t.match(await waiting, { status: 503 })
 })
