@@ -10,6 +10,9 @@ const commonplace = /^(?:stdio|cwd|externalID|command|args|jobId):|^ {2}- /
 
 /** Runs test files, a line for each as it ends, and answers with the count and tap's own exit code. */
 export async function runTap (...args) {
+  // There is a compiler only once the packages are installed.
+  const { printAll } = await import('./printed.js')
+  printAll()
   const count = new TapCount(({ name, ok, passed, time }) => {
     console.log(`${ok ? '  ok  ' : ' FAIL '} ${name}  ${passed} passed${time === undefined ? '' : `, ${time}`}`)
   })
