@@ -74,8 +74,8 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
     settle: async () => { await clear(seats.map(async ({ poll }) => { await poll.poll() })) },
     ask: async name => { await seats.find(({ upstream }) => upstream.name === name)?.poll.poll() },
     hurry: () => {
-      // Who is down is looked at anyway, and who has asked for rest has it of this too.
-      for (const { member: { isUp, health }, poll } of seats) if (isUp && !health.isResting) poll.poll().catch(() => {})
+      // Who is down is looked at anyway, and who has asked for rest has it of this too; what waits for a version takes no turn from other reads.
+      for (const { member: { isUp, health, node }, poll } of seats) if (isUp && !health.isResting && !node.budget.isTight()) poll.poll().catch(() => {})
     },
     forget: () => {
       fleet.forget(tracker.chainId)

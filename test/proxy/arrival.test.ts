@@ -1,6 +1,6 @@
 import t from 'tap'
 import { answerRead } from '../../src/proxy/answer-read.js'
-import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { status } from '../support/said.js'
@@ -143,4 +143,18 @@ t.test('a stop lets those go on who wait, so that they are answered in words', a
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
   await varve.stop({ drainMs: 0, graceMs: 100, lastMs: 2000 })
   t.match(await waiting, { status: 503 })
+})
+
+t.test('who waits for a version in vain has nodes asked no more than they have to spare for it', async t => {
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => { await sandbox.close() })
+  const varve = await varveAt(t, sandbox.url, { upstream: { requestsPerSecond: 10, timeoutMs: 2000 } })
+  sandbox.asked.reset()
+  const head = headOf(sandbox)
+  const waiting = ask(varve.url, '/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(head + 1000n) } })
+  // As much as may be asked in a second, and more that waits.
+  const answers = await Promise.all(Array.from({ length: 15 }, async (_none, nth) => await varve.get(`/v1/accounts/0x1/modules?ledger_version=${head - BigInt(nth)}`)))
+  t.same(answers.map(({ status }) => status).filter(status => status !== 200), [])
+  t.ok(sandbox.asked.of('index') <= 2, `${sandbox.asked.of('index')} times`)
+  t.match(await waiting, { status: 404 })
 })
