@@ -1,6 +1,6 @@
 import t from 'tap'
 import { answerRead } from '../../src/proxy/answer-read.js'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '../../src/sandbox/sandbox.js'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { status } from '../support/said.js'
@@ -145,16 +145,16 @@ t.test('a stop lets those go on who wait, so that they are answered in words', a
   t.match(await waiting, { status: 503 })
 })
 
-t.test('who waits for a version in vain has nodes asked no more than they have to spare for it', async t => {
-  const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
-  const varve = await varveAt(t, sandbox.url, { upstream: { requestsPerSecond: 10, timeoutMs: 2000 } })
-  sandbox.asked.reset()
-  const head = headOf(sandbox)
-  const waiting = ask(varve.url, '/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(head + 1000n) } })
-  // As much as may be asked in a second, and more that waits.
-  const answers = await Promise.all(Array.from({ length: 15 }, async (_none, nth) => await varve.get(`/v1/accounts/0x1/modules?ledger_version=${head - BigInt(nth)}`)))
-  t.same(answers.map(({ status }) => status).filter(status => status !== 200), [])
-  t.ok(sandbox.asked.of('index') <= 2, `${sandbox.asked.of('index')} times`)
-  t.match(await waiting, { status: 404 })
+t.test('who waits for a version has a node asked where it stands only while that has turns to spare', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { maxConcurrent: 4 }, waitForVersion: { ms: 500 } })
+  const slow = sandbox.faults.add({ kind: 'slow', ms: 700, match: 'account_modules' })
+  const reads = [1n, 2n].map(async back => await varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) - back}`))
+  await until(() => sandbox.asked.of('account_modules') === 2, 'half of its turns are taken')
+  const least = { headers: { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1000n) } }
+  t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })
+  t.equal(sandbox.asked.of('index'), 0)
+  await Promise.all(reads)
+  slow.remove()
+  t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })
+  t.ok(sandbox.asked.of('index') >= 3, 'with nothing else to do it is asked all the while')
 })
