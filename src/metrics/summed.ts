@@ -16,6 +16,7 @@ export type ToldMetrics = readonly ToldMetric[]
  */
 export class SummedMetrics {
   readonly #last = new Map<object, ToldMetrics>()
+  readonly #gone = new WeakSet<object>()
   readonly #ownAlone: readonly string[]
   #ended: Promise<ToldMetrics> = Promise.resolve([])
 
@@ -26,13 +27,15 @@ export class SummedMetrics {
 
   /** Takes in what a process tells now. */
   tells (process: object, told: ToldMetrics): void {
-    this.#last.set(process, told.filter(({ name }) => !this.#ownAlone.includes(name)))
+    // What is counted already is not to be counted again.
+    if (!this.#gone.has(process)) this.#last.set(process, told.filter(({ name }) => !this.#ownAlone.includes(name)))
   }
 
   /** A process has ended: what it counted stays, what it measured at the moment does not. */
   ends (process: object): void {
     const counted = (this.#last.get(process) ?? []).filter(({ type }) => type === 'counter' || type === 'histogram')
     this.#last.delete(process)
+    this.#gone.add(process)
     this.#ended = this.#ended.then(async ended => await sumOf([ended, counted]).getMetricsAsJSON() as unknown as ToldMetrics)
   }
 

@@ -48,13 +48,15 @@ export class WorkerProcess {
     this.listening = this.#steps.listening.promise
     this.ready = this.#steps.ready.promise
     this.#worker.on('message', (message: ToPrimary) => { this.#hear(message) })
+    // What it said last may come after it has ended.
+    const heardOut = new Promise<void>(resolve => { this.#worker.once('disconnect', resolve) })
     this.ended = new Promise(resolve => {
       this.#worker.on('error', error => { this.#fail(error.message) })
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
         this.#isListening = this.#isReady = false
         this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
         for (const answer of this.#answers.values()) answer({ error: 'the worker has ended' })
-        resolve({ code, signal })
+        heardOut.then(() => { resolve({ code, signal }) }, () => {})
       })
     })
   }

@@ -49,6 +49,7 @@ t.test('what a process has counted stays counted when it has ended, what it meas
   summed.ends(one)
   summed.ends(two)
   summed.ends({})
+  summed.tells(one, await processWith(100, 1, 1))
   summed.tells({}, await processWith(4, 95, 1))
   const text = await summed.text(await processWith(8, 1, 0))
   t.equal(valueOf(text, 'reads_total{kind="a"}'), '15')
