@@ -70,7 +70,9 @@ function judgeEvents (given: Case, wish: Wish & { kind: 'events' }, world: World
   if (got.status === 200 && isSame(got, right)) return undefined
   // What is not there, or cannot be read, is believed of the node with the longest history alone (law 11).
   const isExcused = got.status >= 500 && (world.fleet.stoodStill(span) || ((wish.form === 'bcs' || isEmpty(right)) && !world.fleet.isAllUp(era, span)))
-  if (!isExcused && world.fleet.isAble(era, span, hasEvents(wish, era))) return `not the page at this position, ${got.status} for ${right.status}, though a node that lived had its events`
+  // One that lags may have nothing to give yet, which is believed of it no more than of one that has forgotten.
+  const mustGive = got.status >= 500 && !world.fleet.isAllUp(era, span)
+  if (!isExcused && world.fleet.isAble(era, span, hasEvents(wish, era, mustGive))) return `not the page at this position, ${got.status} for ${right.status}, though a node that lived had its events`
   if (given.wasKept(era)) return `${got.status} for a page that was kept`
   switch (got.status) {
     case 200: return wish.form === 'bcs' || isTail(got, right) ? undefined : 'a page with other events than the stream has'
@@ -114,10 +116,10 @@ function judgeError (given: Case, { fleet }: World, era: Era, isThere = hasVersi
 }
 
 /** Whether a node has the events of a page, which for the last ones depends on where it stands. */
-export function hasEvents (wish: Wish & { kind: 'events' }, era: Era): (window: { oldest: bigint, head: bigint }) => boolean {
+export function hasEvents (wish: Wish & { kind: 'events' }, era: Era, mustGive = false): (window: { oldest: bigint, head: bigint }) => boolean {
   return ({ oldest, head }) => {
     const first = firstOfPage(era, wish, Number(era.archive.blockOf(head).height))
-    return first === undefined || oldest <= first
+    return first === undefined ? !mustGive : oldest <= first
   }
 }
 
