@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster'
+import { within } from '../within.js'
 import { endWhatIsNotTaken } from './handed-over.js'
 import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
 
@@ -19,6 +20,8 @@ export interface WorkerOptions {
 
 // For an operator, and for who asks whether varve is ready: whoever has no answer by then does without it.
 const answerMs = { metrics: 1000, status: 250 }
+// How long what a process has said before it ended is still waited for.
+const lastWordMs = 100
 // On a machine that is busy a process takes its time until it says its first word.
 const startingTicks = 60
 // A purge waits for Redis, and for who reads what it is about.
@@ -48,7 +51,7 @@ export class WorkerProcess {
     this.listening = this.#steps.listening.promise
     this.ready = this.#steps.ready.promise
     this.#worker.on('message', (message: ToPrimary) => { this.#hear(message) })
-    // What it said last may come after it has ended.
+    // What it said last may come after it has ended; where connections were on their way to it, Node tells of no end of that.
     const heardOut = new Promise<void>(resolve => { this.#worker.once('disconnect', resolve) })
     this.ended = new Promise(resolve => {
       this.#worker.on('error', error => { this.#fail(error.message) })
@@ -56,7 +59,7 @@ export class WorkerProcess {
         this.#isListening = this.#isReady = false
         this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
         for (const answer of this.#answers.values()) answer({ error: 'the worker has ended' })
-        heardOut.then(() => { resolve({ code, signal }) }, () => {})
+        within(lastWordMs, heardOut).then(() => { resolve({ code, signal }) }, () => {})
       })
     })
   }
