@@ -9,9 +9,9 @@ import { exchangePublicApp, publicApp, requestIds } from '../server/public-app.j
 import { type PublicParts } from '../server/reply.js'
 import { type StatusParts } from '../server/status.js'
 import { within } from '../within.js'
+import { type Patience } from '../workers/messages.js'
 import { build, type Built, type Hooks, knownReadsOf, settingsOf } from './build.js'
 import { type Purger, purgerOf } from './purger.js'
-import { type Patience } from '../workers/messages.js'
 import { stopGracefully } from './stop.js'
 
 /** Everything that answers reads in one process, behind its public listener. */

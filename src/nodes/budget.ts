@@ -5,7 +5,7 @@ import { type Recall } from './taking-back.js'
 /** How much may be asked of a node. */
 export interface BudgetOptions {
   readonly maxConcurrent: number
-  /** May be a fraction: of several processes each has its part. Null: as many as come. */
+  /** Null: as many as come. */
   readonly requestsPerSecond: number | null
   readonly now: () => number
 }
@@ -84,9 +84,9 @@ export class Budget {
       }
       const waiter: Waiter = {
         begin: turn => { leave(); resolve(turn) },
-        refuse: () => { leave(); reject(new NoTurn('no turn')) }
+        refuse: () => { leave(); reject(new NoTurn('no turn')); this.#tellIfIdle() }
       }
-      const takeBack = (): void => { leave(); reject(signal?.reason) }
+      const takeBack = (): void => { leave(); reject(signal?.reason); this.#tellIfIdle() }
       const timer = setTimeout(waiter.refuse, timeoutMs)
       signal?.addEventListener('abort', takeBack, { once: true })
       if (isOwn) this.#own.add(waiter)
@@ -97,7 +97,10 @@ export class Budget {
 
   /** Resolves when nothing is under way, and nothing waits. */
   async idle (): Promise<void> {
-    if (this.#underWay > 0 || this.waiting > 0) await new Promise<void>(resolve => { this.#onIdle.push(resolve) })
+    await new Promise<void>(resolve => {
+      this.#onIdle.push(resolve)
+      this.#tellIfIdle()
+    })
   }
 
   /** Nobody gets a turn any more that waits for one. */
@@ -105,6 +108,10 @@ export class Budget {
     clearTimeout(this.#timer)
     for (const waiter of this.#own) waiter.refuse()
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) next.refuse()
+  }
+
+  #tellIfIdle (): void {
+    if (this.#underWay === 0 && this.waiting === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
   }
 
   get #hasTurn (): boolean {
@@ -126,7 +133,7 @@ export class Budget {
     return new Turn(this.#pace, () => {
       this.#underWay--
       this.#serve()
-      if (this.#underWay === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
+      this.#tellIfIdle()
     }, () => { this.#serve() })
   }
 

@@ -7,12 +7,9 @@ export interface Rate {
 // What is sent a second apart may arrive closer together than that, and it is the node that counts.
 const arrivalMs = 20
 
-/**
- * What a number for each second means, a fraction too: of one that is not whole the whole part, since what is left over would have to go out
- * within a second that has had its share.
- */
+/** What a whole number for each second means. */
 export function paceOf (perSecond: number): Rate {
-  return { count: Math.max(1, Math.floor(perSecond)), perMs: 1000 / Math.min(1, perSecond) + arrivalMs }
+  return { count: perSecond, perMs: 1000 + arrivalMs }
 }
 
 /** When something was sent, for as long as it counts: no longer a list than what was sent within that time. */

@@ -137,7 +137,8 @@ export class Crew {
   }
 
   async #replace (pauseMs: number): Promise<void> {
-    if (this.#isOver) return
+    // A roll may have put one there meanwhile.
+    if (this.#isOver || this.#of(this.#edition).length >= this.#edition.count) return
     const worker = this.#add(this.#edition)
     try {
       await worker.ready

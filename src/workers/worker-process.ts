@@ -40,7 +40,6 @@ export class WorkerProcess {
   readonly #steps = { listening: stepOf<string>(), ready: stepOf<undefined>() }
   #asked = 0
   #isListening = false
-  #isReady = false
   #silentTicks = 0
   #isUp = false
 
@@ -56,7 +55,7 @@ export class WorkerProcess {
     this.ended = new Promise(resolve => {
       this.#worker.on('error', error => { this.#fail(error.message) })
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
-        this.#isListening = this.#isReady = false
+        this.#isListening = false
         this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
         for (const answer of this.#answers.values()) answer({ error: 'the worker has ended' })
         within(lastWordMs, heardOut).then(() => { resolve({ code, signal }) }, () => {})
@@ -76,10 +75,6 @@ export class WorkerProcess {
   /** Whether clients may be led to it. */
   get isListening (): boolean {
     return this.#isListening
-  }
-
-  get isReady (): boolean {
-    return this.#isReady
   }
 
   /** Whoever has ended is told nothing. */
@@ -127,9 +122,7 @@ export class WorkerProcess {
       case 'listening':
         this.#isListening = true
         return this.#steps.listening.resolve(message.url)
-      case 'ready':
-        this.#isReady = true
-        return this.#steps.ready.resolve(undefined)
+      case 'ready': return this.#steps.ready.resolve(undefined)
       case 'failed': return this.#fail(message.message)
       case 'answer': return this.#answers.get(message.id)?.(message.told)
       case 'poll': case 'head': case 'other_chain': case 'last_word': return this.#options.hear(message, this)

@@ -19,7 +19,7 @@ export interface Command {
 }
 
 /** Starts a command line; one that is still running when the test ends is stopped. */
-export function start (t: Test, argv: readonly string[], { environment = {}, isTerminal = false }: { environment?: Environment, isTerminal?: boolean } = {}): Command {
+export function start (t: Test, argv: readonly string[], { environment = {}, isTerminal = false, hasLostTerminal = false }: { environment?: Environment, isTerminal?: boolean, hasLostTerminal?: boolean } = {}): Command {
   let out = ''
   let err = ''
   let hasEnded = false
@@ -29,7 +29,7 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
   const io: Io = {
     environment,
     isTerminal,
-    hasLostTerminal: () => false,
+    hasLostTerminal: () => hasLostTerminal,
     program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },
     out: text => { out += text; wrote.dispatchEvent(new Event('text')) },
     err: text => { err += text; wrote.dispatchEvent(new Event('text')) },

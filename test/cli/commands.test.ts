@@ -44,6 +44,15 @@ t.test('without an upstream varve serves the embedded node, says so, and the thr
   await t.rejects(ask(String(varve.log()[0]?.['url']), '/v1'), { code: 'ECONNREFUSED' }, 'the embedded node ends with it')
 })
 
+t.test('SIGHUP ends a varve whose terminal is gone, for nobody is left to read its configuration anew', together, async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = start(t, ['--upstream', stub.url, ...free], { isTerminal: true, hasLostTerminal: true })
+  await varve.saw(/the node answers/)
+  varve.signal('SIGHUP')
+  t.equal(await varve.code, 0)
+  t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGHUP' }, { msg: 'stopped' }])
+})
+
 t.test('varve stops on SIGINT too; it logs JSON alone, names the addresses that it took, and warns of each key that has no effect yet', together, async t => {
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
   const config = join(t.testdir({ 'v.yaml': `listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\ntrustProxy: [10.0.0.1]\nupstreams: [{ name: mine, url: "${stub.url}/s3cret", headers: { x: s3cret } }]\n` }), 'v.yaml')

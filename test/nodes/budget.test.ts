@@ -166,3 +166,20 @@ t.test('of a queue nothing is left when nobody waits', async t => {
   t.equal(queue.shift(), undefined)
   t.equal(queue.lastOfMost('a'), undefined)
 })
+
+t.test('a node that leaves is idle when nothing is under way and nobody waits either, be it for the next second', async t => {
+  const clock = { ms: 0 }
+  const budget = budgetOf(t, { requestsPerSecond: 1, now: () => clock.ms })
+  const turn = budget.take(false)
+  const { join, told } = line(budget)
+  join('b', { timeoutMs: 5 })
+  let isIdle = false
+  const idle = budget.idle().then(() => { isIdle = true })
+  turn?.sent()
+  turn?.over()
+  await settled()
+  t.notOk(isIdle, 'one still waits for its turn')
+  await idle
+  t.same(told, ['b refused'])
+  await budget.idle()
+})
