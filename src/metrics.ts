@@ -4,6 +4,7 @@ import { addGauges, type Observed } from './metrics/gauges.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
 import { type HedgeResult, hedgeResults } from './nodes/hedges.js'
+import { type AuditResult, auditResults } from './proxy/auditor.js'
 import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
@@ -37,6 +38,7 @@ export class Metrics {
   readonly #notKept = new Counter({ ...this.#at, name: 'varve_not_kept_total', help: 'Answers that were not kept, by the reason.', labelNames: ['endpoint', 'reason'] })
   readonly #staleLatest = new Counter({ ...this.#at, name: 'varve_stale_latest_total', help: 'Fetches of what moves that brought an answer from behind a position already shown.' })
   readonly #waits = new Counter({ ...this.#at, name: 'varve_version_waits_total', help: 'Reads that waited for the fleet to reach a version, by whether it did in time.', labelNames: ['result'] })
+  readonly #audits = new Counter({ ...this.#at, name: 'varve_audit_total', help: 'Answers from the cache that were read again from a node, by what came of comparing them.', labelNames: ['result'] })
   readonly #resets = new Counter({ ...this.#at, name: 'varve_chain_resets_total', help: 'Times that the chain turned out to be another one.' })
 
   readonly #corrupt = new Counter({ ...this.#at, name: 'varve_corrupt_entries_total', help: 'Shared entries that were not what was written under their key.' })
@@ -56,6 +58,7 @@ export class Metrics {
       this.#prunedDistance.zero({ endpoint })
     }
     for (const result of arrivalResults) this.#waits.inc({ result }, 0)
+    for (const result of auditResults) this.#audits.inc({ result }, 0)
     for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
@@ -117,6 +120,10 @@ export class Metrics {
 
   reloaded (result: 'exchanged' | 'refused'): void {
     this.#reloads.inc({ result })
+  }
+
+  audited (result: AuditResult): void {
+    this.#audits.inc({ result })
   }
 
   waited (result: Arrival): void {

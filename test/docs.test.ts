@@ -29,7 +29,7 @@ t.test('every ready example is a valid configuration', async t => {
 })
 
 t.test('the dashboards ask only for metrics that exist or that the contract names', async t => {
-  const later = ['varve_corrupt_entries_total', 'varve_audit_total', 'varve_redis_up', 'varve_redis_errors_total', 'varve_redis_duration_seconds']
+  const later = ['varve_corrupt_entries_total', 'varve_redis_up', 'varve_redis_errors_total', 'varve_redis_duration_seconds']
   const metrics = new Metrics()
   const observed = ['varve_ledger_version', 'varve_ledger_oldest_version', 'varve_ledger_block_height', 'varve_ledger_oldest_block_height', 'varve_ledger_position_age_seconds',
     'varve_upstream_up', 'varve_upstream_lag_versions', 'varve_upstream_oldest_version', 'varve_cache_entries', 'varve_cache_bytes']

@@ -9,6 +9,7 @@ import { Arrivals } from '../ledger/arrivals.js'
 import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
 import { LiveReleases } from '../nodes/live-releases.js'
+import { Auditor } from '../proxy/auditor.js'
 import { Forgetting } from '../proxy/forgetting.js'
 import { type KnownReads } from '../proxy/known-read.js'
 import { isForMany, isShareable } from '../proxy/outcomes.js'
@@ -17,6 +18,7 @@ import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Generations } from '../replicas/generations.js'
 import { within } from '../within.js'
+import { dropperOf } from './dropping.js'
 import { keepHeapLean } from './lean-heap.js'
 import { type Nodes, nodesOf } from './nodes.js'
 import { type NodesOptions } from './seat.js'
@@ -29,6 +31,8 @@ export interface Hooks {
   readonly onAhead?: () => void
   /** The chain has turned out to be another one. */
   readonly onOtherChain?: () => void
+  /** What was kept has turned out to be wrong, and is to be forgotten by all. */
+  readonly onDropped?: (purge: Buffer) => void
 }
 
 /** Everything below the listeners. */
@@ -102,6 +106,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     compressor: new Compressor(memory),
     shared: sharing?.store,
     forgetting,
+    auditor: new Auditor(dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log })),
     streamEnds: new StreamEnds(),
     flights: new SingleFlight(isForMany),
     latestFlights: new GatheringFlight(isShareable),
@@ -129,10 +134,11 @@ export function knownReadsOf ({ cache }: Config): KnownReads {
 }
 
 /** What an operator chose of how reads are answered. */
-export function settingsOf ({ mode, waitForVersion, latest, pages, pruned, headers }: Config): ProxySettings {
+export function settingsOf ({ mode, audit, waitForVersion, latest, pages, pruned, headers }: Config): ProxySettings {
   return {
     isObserving: mode === 'observe',
     promoteLatest: latest.promote,
+    auditShare: audit.share,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,
     gasMs: latest.gasMs,

@@ -63,6 +63,7 @@ export class WorkerLine {
         const stamped = this.#reader?.status.tracker.stamped
         if (stamped !== undefined) this.#tell({ kind: 'head', chapter: this.#chapter, stamped })
       },
+      onDropped: purge => { this.#tell({ kind: 'dropped', purge }) },
       onOtherChain: () => { this.#tell({ kind: 'other_chain', chapter: ++this.#chapter }) }
     })
     this.#reader = reader

@@ -76,6 +76,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   function hear (heard: Heard, from: WorkerProcess, edition: Edition, polls: SharedPolls): void {
     switch (heard.kind) {
       case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
+      case 'dropped': return follow(Buffer.from(heard.purge), from)
       case 'last_word': return summed.tells(from, heard.metrics as ToldMetrics)
       case 'other_chain':
         // Each worker finds it out, and it is one reset all the same.
@@ -125,6 +126,11 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   async function statuses (): Promise<Status[]> {
     const told = await Promise.all(crew.staying.map(async worker => await worker.ask({ what: 'status' })))
     return told.flatMap(one => 'value' in one ? [one.value as Status] : [])
+  }
+
+  /** What one has found to be wrong is forgotten by each other, of whatever configuration: it names a read, and no node. */
+  function follow (body: Buffer, from: WorkerProcess): void {
+    for (const worker of crew.all) if (worker !== from && worker.isListening) worker.ask({ what: 'follow', body }).catch(() => {})
   }
 
   /** One does it for what replicas share, and then each other for itself: before that it could find there again what it has just forgotten. */

@@ -8,6 +8,7 @@ import { type Member } from './member.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 import { inOrder, isAsGood, mayHold, mayStillHave, remembersMore, type Route } from './route.js'
+import { type Spare, spareIn, type Word } from './spare.js'
 import { type Recall } from './taking-back.js'
 
 /** The clock that a fleet goes by, and who is told of what it comes to. */
@@ -29,6 +30,7 @@ export class Fleet {
   readonly #releases: Pick<LiveReleases, 'isGone'>
   readonly #options: FleetOptions
   readonly #attempts: Attempts
+  #spared = 0
 
   constructor (members: readonly Member[], hedges: Hedges | undefined, releases: Pick<LiveReleases, 'isGone'>, options: FleetOptions) {
     this.#members = members
@@ -61,6 +63,17 @@ export class Fleet {
     const ask: Asks = (member, timeoutMs) => member.pass(question, signal, timeoutMs)
     const tries: Tries = (member, timeoutMs) => this.#attempts.read(member, look, timeoutMs, ask)
     return question.isIdempotent ? await this.#inTurn(route, tries, undefined, signal) : await this.#once(route, tries)
+  }
+
+  /** Asks, once, one that has turns to spare, each of several in its turn; undefined where there is none, or it fails. */
+  async askSpare (question: Question, wanted: Spare, look: Look): Promise<Word | undefined> {
+    const able = spareIn(this.#members, wanted)
+    const member = able[this.#spared++ % able.length]
+    const attempt = member && await this.#attempts.ask(member, question, look, undefined, undefined).catch(() => undefined)
+    if (member === undefined || attempt === undefined) return undefined
+    if (attempt.flaw === undefined) return { node: member.node.name, answer: attempt.answer }
+    attempt.answer.rest?.destroy()
+    return undefined
   }
 
   /** Asks one of them of itself, fenced or not; how it answers tells how it is. */

@@ -2,13 +2,21 @@ import { type Chain } from '../ledger/tracker.js'
 import { speaksOfNode } from '../reads/answer.js'
 import { flightKeyOf, type Read, type ReadKeys } from '../reads/read.js'
 import { fetchLatest } from './fetch.js'
+import { auditHit } from './audit.js'
 import { heldOutcome } from './held.js'
-import { type Outcome } from './outcomes.js'
+import { type Hit, type Outcome } from './outcomes.js'
 import { type Parts } from './parts.js'
+
+/** What was answered a moment ago, where an operator lets it be given again. */
+export function answerHeld (parts: Parts, read: Read, keys: ReadKeys): Hit | undefined {
+  const held = heldOutcome(parts, read, keys)
+  if (held !== undefined) auditHit(parts, read, held.entry)
+  return held
+}
 
 /** A read that nothing kept can answer for long: never older than the moment it was asked, but for the staleness that an operator chose. */
 export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
-  const held = heldOutcome(parts, read, keys)
+  const held = answerHeld(parts, read, keys)
   if (held !== undefined) return held
   // Those who gathered behind a fetch have its answer too where it may be held that long; else they ask together.
   const fly = async (): Promise<Outcome> => heldOutcome(parts, read, keys) ?? await forward(parts, read, keys, chain)

@@ -4,11 +4,11 @@ import { speaksOfNode } from '../reads/answer.js'
 import { classOf, flightKeyOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
 import { within } from '../within.js'
-import { answerMoving } from './answer-moving.js'
+import { answerHeld, answerMoving } from './answer-moving.js'
 import { arrive, isAhead } from './arrival.js'
 import { isReset } from './ask.js'
+import { auditHit } from './audit.js'
 import { fetchHistory } from './fetch.js'
-import { heldOutcome } from './held.js'
 import { type KnownRead } from './known-read.js'
 import { observe } from './observe.js'
 import { type Hit, type Landing, type Outcome } from './outcomes.js'
@@ -25,7 +25,7 @@ export function answerAtHand (parts: Parts, known: KnownRead): Hit | undefined {
   if (chain === undefined || parts.settings.isObserving) return undefined
   const { read } = known
   const keys = known.keysIn(chain)
-  if (classOf(read) === 'moving') return heldOutcome(parts, read, keys)
+  if (classOf(read) === 'moving') return answerHeld(parts, read, keys)
   const kept = lookUp(parts, read, keys)
   if (kept === undefined || isOldRendering(parts, read, kept)) return undefined
   const outcome = hit(parts, read, kept, 'hit_memory')
@@ -73,6 +73,7 @@ async function answerKept (parts: Parts, read: Read, keys: ReadKeys, chain: Chai
 
 function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Hit {
   const { position } = parts.tracker
+  auditHit(parts, read, entry)
   return { name, entry, kind: distanceBelow(position, read, entry) === undefined ? 'history' : 'pruned', position }
 }
 

@@ -117,7 +117,7 @@ function untrueRefusal (parts: Parts, read: Read, reason: NotKeptReason): Refusa
 }
 
 /** Built from the same parts as the key (law 1). */
-function questionOf ({ client }: Parts, read: Read): Question {
+export function questionOf ({ client }: Pick<Parts, 'client'>, read: Read): Question {
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': mediaTypes.json }) }
   return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, client, isIdempotent: true }

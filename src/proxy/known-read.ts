@@ -3,6 +3,7 @@ import { type Spellings } from '../cache/spellings.js'
 import { type Chain } from '../ledger/tracker.js'
 import { codingsFor } from '../reads/coding.js'
 import { isRendered, keysOf, type Read, type ReadKeys } from '../reads/read.js'
+import { auditAgain } from './audit.js'
 import { type Hit } from './outcomes.js'
 import { type Parts } from './parts.js'
 import { type Reply, type Wishes } from './stamp.js'
@@ -43,11 +44,14 @@ export class KnownRead implements Holder {
   }
 
   /** The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more would make the same. */
-  again ({ tracker, nodes, now }: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
+  again (parts: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
+    const { tracker, nodes, now } = parts
     if (this.#shown !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined || this.#acceptEncoding !== acceptEncoding) return undefined
     // Whether it can be had in a rendering of today is a question of its own.
     if (this.#release !== undefined && nodes.isGone(this.#release)) return undefined
-    return this.#expiresAtMs === Infinity || now() < this.#expiresAtMs ? this.#reply : undefined
+    if (this.#reply === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
+    if (this.#keys !== undefined) auditAgain(parts, this.read, this.#keys)
+    return this.#reply
   }
 
   /** Remembers what was given, if it depends on nothing but what `again` looks at. */

@@ -8,10 +8,12 @@ import { type Tracker } from '../ledger/tracker.js'
 import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
 import { type Route } from '../nodes/route.js'
+import { type Spare, type Word } from '../nodes/spare.js'
 import { type Answer } from '../reads/answer.js'
 import { type EndpointName } from '../reads/endpoints.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
 import { type ReadKeys } from '../reads/read.js'
+import { type Auditor, type AuditResult } from './auditor.js'
 import { type Forgetting } from './forgetting.js'
 import { type Landing, type Outcome } from './outcomes.js'
 import { type Pruning } from './pruning.js'
@@ -21,6 +23,8 @@ import { type Renewals } from './renewals.js'
 export interface Asker {
   ask (question: Question, route: Route, look: Look): Promise<Answer>
   pass (question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer>
+  /** Asks what nobody waits for; undefined where no node can be asked for it, or tell. */
+  askSpare (question: Question, wanted: Spare, look: Look): Promise<Word | undefined>
   /** Whether a version is gone from all of them, by their last known windows. */
   lacks (version: bigint): boolean
   /** Whether asking once more may find one that has got as far as a version. */
@@ -42,6 +46,7 @@ export interface ProxyTally {
   notKept (endpoint: EndpointName, reason: NotKeptReason): void
   staleLatest (): void
   waited (how: Arrival): void
+  audited (result: AuditResult): void
   pruned (endpoint: EndpointName | 'other', by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
 }
 
@@ -50,6 +55,8 @@ export interface ProxySettings {
   /** Everything is forwarded, and what would have been a hit is counted. */
   readonly isObserving: boolean
   readonly promoteLatest: boolean
+  /** Of what is answered from the cache, how much is read again and compared. */
+  readonly auditShare: number
   /** How old an answer of the moment may be. */
   readonly stateMs: number
   readonly infoMs: number
@@ -80,6 +87,7 @@ export interface Parts {
   /** What replicas share; undefined where nothing is shared. */
   readonly shared: Shared | undefined
   readonly forgetting: Forgetting
+  readonly auditor: Auditor
   readonly streamEnds: StreamEnds
   readonly flights: SingleFlight<Landing>
   readonly latestFlights: GatheringFlight<Outcome>

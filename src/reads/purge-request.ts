@@ -1,6 +1,6 @@
 import { isObject, memberTexts, readJson } from './json-text.js'
 import { matchEndpoint, type NodeDefaults, readRequest } from './read-request.js'
-import { type Read } from './read.js'
+import { type Read, targetOf } from './read.js'
 import { invalidInput, type Refusal } from './refusal.js'
 
 /** What an operator wants forgotten: everything, or one read as a client would send it. */
@@ -8,6 +8,11 @@ export type PurgeRequest = { readonly all: true } | { readonly all: false, reado
 
 const expected = 'expected {"method", "url", "body"} as a client would send it, or {"all": true}'
 const known = new Set(['method', 'url', 'body', 'all'])
+
+/** A purge of a read, to be told to another process. */
+export function purgeOf (read: Read): Buffer {
+  return Buffer.from(JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body?.sent }))
+}
 
 /** Reads the body of a purge; refuses what cannot be meant. */
 export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest {

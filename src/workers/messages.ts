@@ -48,5 +48,6 @@ export type ToPrimary =
   | { readonly kind: 'poll', readonly node: string, readonly target: string, readonly timeoutMs: number }
   | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
   | { readonly kind: 'other_chain', readonly chapter: Chapter }
+  | { readonly kind: 'dropped', readonly purge: Uint8Array }
   | { readonly kind: 'last_word', readonly metrics: unknown }
   | { readonly kind: 'answer', readonly id: number, readonly told: Told }

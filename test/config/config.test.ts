@@ -434,7 +434,7 @@ t.test('what was given is known by its path, and so is what of it has no effect 
   t.same([...given].sort(), ['admin.listen', 'hedge.share', 'limits.bodyKb', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.0.url', 'upstreams.1.url', 'workers'])
   // A row goes when its part comes.
   t.same([...withoutEffect(given)].sort(), ['limits.client.burst'])
-  t.same(withoutEffect(['listen', 'audit', 'auditor', 'admin.listen', 'cache.redistribute']), ['audit'])
+  t.same(withoutEffect(['listen', 'clients', 'clientsOf', 'admin.listen', 'cache.redistribute']), ['clients'])
 })
 
 t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {

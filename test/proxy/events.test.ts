@@ -48,6 +48,7 @@ async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial
       notKept: (_endpoint, reason) => { tally.push(reason) },
       staleLatest: () => { tally.push('stale') },
       waited: () => {},
+      audited: () => {},
       pruned: (_endpoint, by, distance) => { tally.push(`pruned by ${by}${distance === undefined ? '' : ` ${distance}`}`) }
     },
     settings: { ...made.settings, ...settings }

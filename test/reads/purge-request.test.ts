@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readPurge } from '../../src/reads/purge-request.js'
+import { purgeOf, readPurge } from '../../src/reads/purge-request.js'
 import { targetOf } from '../../src/reads/read.js'
 
 const read = (body: unknown): ReturnType<typeof readPurge> => readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), { eventsDefault: 25 })
@@ -59,4 +59,17 @@ t.test('what no client could have read is refused with 400', async t => {
     { url: '/v1/info', method: 'get' }, { url: '/v1/info', method: 'POST' }, { url: '/v1/info', method: '' }, { url }, { url, method: 'GET', body }, { url, method: 'POST' }, { url, method: 'POST', body: {} },
     { url, method: 'POST', body: [] }, { url, method: 'POST', body: 7 }, { url, method: 'POST', body: null }, { url, method: 'POST', body: 'nonsense' }, { url, method: 'POST', body: { ...body, key_type: '' } }
   ]) t.throws(() => read(wrong), { status: 400, code: 'invalid_input' }, JSON.stringify(wrong))
+})
+
+t.test('a purge made from a read means that very read', async t => {
+  const body = '{"key_type":"u64","value_type":"u64","key":"007"}'
+  const item = { method: 'POST', url: '/v1/tables/0x5eed/item?ledger_version=5', body: JSON.parse(body) as unknown }
+  const requests = [item, { url: '/v1/accounts/1/modules?limit=02&ledger_version=%2B5&start=00ab' }, { url: '/v1/blocks/by_version/5?with_transactions=true' },
+    { url: `/v1/accounts/0x1/events/${encodeURIComponent('0x1::a::B<0x2::c::D, u8>')}/e?start=5` }, { url: '/v1/info' }]
+  for (const request of requests) {
+    const wanted = readPurge(Buffer.from(JSON.stringify(request)), { eventsDefault: 25 })
+    if (wanted.all) throw new Error('not everything')
+    const again = readPurge(purgeOf(wanted.read), { eventsDefault: 99 })
+    t.same(again, wanted, request.url)
+  }
 })

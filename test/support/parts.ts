@@ -10,6 +10,7 @@ import { HeadPoll } from '../../src/nodes/head-poll.js'
 import { Member } from '../../src/nodes/member.js'
 import { LedgerNode } from '../../src/nodes/node.js'
 import { LiveReleases } from '../../src/nodes/live-releases.js'
+import { Auditor } from '../../src/proxy/auditor.js'
 import { Forgetting } from '../../src/proxy/forgetting.js'
 import { isForMany, isShareable } from '../../src/proxy/outcomes.js'
 import { type Parts } from '../../src/proxy/parts.js'
@@ -43,6 +44,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       compressor: new Compressor(memory),
       shared: undefined,
       forgetting: new Forgetting(memory),
+      auditor: new Auditor(nothing),
       streamEnds: new StreamEnds(),
       flights: new SingleFlight(isForMany),
       latestFlights: new GatheringFlight(isShareable),
@@ -50,8 +52,8 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       nodes,
       settle: async () => { await poll.poll() },
       renewals: new Renewals(() => clock.ms),
-      tally: { notKept: nothing, staleLatest: nothing, waited: nothing, pruned: nothing },
-      settings: { isObserving: false, promoteLatest: true, stateMs: 0, infoMs: 1000, gasMs: 500, waitMs: 0, waitBlocks: 2, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
+      tally: { notKept: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
+      settings: { isObserving: false, promoteLatest: true, auditShare: 0, stateMs: 0, infoMs: 1000, gasMs: 500, waitMs: 0, waitBlocks: 2, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
     }
   }
 }

@@ -1,0 +1,44 @@
+import { type Chain } from '../ledger/tracker.js'
+import { type Read } from '../reads/read.js'
+
+/** What came of reading again what was answered from the cache: nobody could tell, or it was the same, or it was not, be it for what a release or a node's settings explain. */
+export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const
+
+/** One result of the closed list. */
+export type AuditResult = typeof auditResults[number]
+
+/** What was kept, and what a node says instead. */
+export interface Difference {
+  readonly result: 'different' | 'rendering'
+  readonly read: Read
+  readonly chain: Chain
+  /** The part of the answer that differs. */
+  readonly where: string
+  readonly node: string
+  readonly kept: Buffer
+  readonly said: Buffer
+}
+
+// Each may hold a whole answer, and what is looked at while clients wait takes their time.
+const mostUnderWay = 8
+
+/** Keeps audits few, and tells what they find. */
+export class Auditor {
+  readonly differs: (difference: Difference) => void
+  #underWay = 0
+
+  constructor (differs: (difference: Difference) => void) {
+    this.differs = differs
+  }
+
+  /** Begins one, unless there are enough. */
+  async audit (begin: () => Promise<AuditResult>): Promise<AuditResult> {
+    if (this.#underWay >= mostUnderWay) return 'unavailable'
+    this.#underWay++
+    try {
+      return await begin()
+    } finally {
+      this.#underWay--
+    }
+  }
+}

@@ -1,0 +1,183 @@
+import { gunzipSync } from 'node:zlib'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { readerOf } from '../src/cli/reader.js'
+import { type Entry, type Form, tagOf } from '../src/cache/entry.js'
+import { decodeStored, encodeStored } from '../src/cache/stored.js'
+import { configSchema } from '../src/config/schema.js'
+import { type AuditResult } from '../src/proxy/auditor.js'
+import { type Coding } from '../src/reads/coding.js'
+import { releases } from '../src/sandbox/release.js'
+import { type Sandbox } from '../src/sandbox/sandbox.js'
+import { ask, type Ask, type Got, item } from './support/client.js'
+import { startRedis } from './support/redis-server.js'
+import { nodeOf, written } from './support/replicas.js'
+import { status } from './support/said.js'
+import { inFrontOf } from './support/several.js'
+import { until } from './support/until.js'
+import { type TestVarve, varveAt } from './support/varve.js'
+import { eachWorker, quiet } from './support/workers.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
+const block = '/v1/blocks/by_version/2000'
+const events = `/v1/accounts/0x1/events/${encodeURIComponent('0x1::block::BlockResource')}/new_block_events?start=200&limit=5`
+const table = '/v1/tables/0x5eed/item?ledger_version=2000'
+const everyHit = { audit: { share: 1 } }
+
+/** One that answers reads, with what it has kept last at hand. */
+async function readerAt (t: Test, node: Sandbox): Promise<{ kept: () => Entry, form: (coding: Coding) => Form, log: Lines, get: (target: string, how?: Ask) => Promise<Got>, metric: TestVarve['metric'] }> {
+  const log: Lines = []
+  const config = configSchema.parse({ listen: '127.0.0.1:0', upstreams: [{ url: node.url }], head: { pollMs: 600_000 }, ...everyHit })
+  const reader = await readerOf(config, undefined, pino({}, { write: line => log.push(JSON.parse(line)) }))
+  const { memory } = reader.built.parts
+  const set = memory.set.bind(memory)
+  let last: Entry | undefined
+  memory.set = entry => set(last = entry)
+  const nothing = (): never => { throw new Error('nothing was kept') }
+  const kept = (): Entry => last ?? nothing()
+  const url = await reader.listen()
+  t.teardown(async () => { await reader.stop({ drainMs: 0 }, async () => {}) })
+  await reader.begin()
+  return {
+    log,
+    kept,
+    // In what has become of the entry since.
+    form: coding => memory.latestOf(kept())?.coded[coding] ?? nothing(),
+    get: async (target, how) => await ask(url, target, how),
+    metric: async series => Number((await reader.metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
+  }
+}
+
+type Lines = Array<Record<string, unknown>>
+type Counted = Pick<TestVarve, 'metric'>
+
+async function untilFound (varve: Counted, result: AuditResult, times = 1): Promise<void> {
+  await until(async () => await varve.metric(`varve_audit_total{result="${result}"}`) === times, `${times} found ${result}`)
+}
+
+const differing = (log: Lines): Lines => log.filter(({ where }) => where !== undefined)
+
+t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten, counted and told with both digests, and the client after that has the truth', async t => {
+  const node = await nodeOf(t)
+  const varve = await readerAt(t, node)
+  const reads: Array<[target: string, how?: Ask]> = [[modules], [block], [events], [table, item('u64', '"7"')]]
+  for (const [at, [target, how]] of reads.entries()) {
+    const truth = await varve.get(target, how)
+    // Often enough that the way is taken as well on which nothing that is kept is looked at.
+    for (const nth of [1, 2, 3]) {
+      t.equal((await varve.get(target, how)).headers[status], 'varve; hit; detail=memory')
+      await untilFound(varve, 'equal', 3 * at + nth)
+    }
+    const { body } = varve.kept()
+    body.writeUInt8(body.readUInt8(10) ^ 1, 10)
+    t.not((await varve.get(target, how)).body, truth.body, 'it is wrong')
+    await untilFound(varve, 'different', at + 1)
+    t.match(await varve.get(target, how), { body: truth.body, headers: { [status]: /uri-miss/ } })
+    const [told, ...more] = differing(varve.log.splice(0))
+    t.match(told, { level: 50, where: 'body', node: 'node-1', kept: /^sha256:[0-9a-f]{64}$/, said: /^sha256:[0-9a-f]{64}$/ })
+    t.not(told?.['kept'], told?.['said'])
+    t.same(more, [])
+  }
+})
+
+t.test('a wrong byte in a coded form is found, though the plain body is right', async t => {
+  const node = await nodeOf(t)
+  const varve = await readerAt(t, node)
+  const packed = { headers: { 'accept-encoding': 'gzip' } }
+  const truth = await varve.get(modules)
+  await until(async () => (await varve.get(modules, packed)).headers['content-encoding'] === 'gzip', 'it is packed')
+  const { body } = varve.form('gzip')
+  body.writeUInt8(body.readUInt8(body.length - 9) ^ 1, body.length - 9)
+  await varve.get(modules, packed)
+  await untilFound(varve, 'different')
+  t.match(differing(varve.log), [{ level: 50, where: 'gzip' }])
+  const { bytes, headers } = await varve.get(modules, packed)
+  t.same(headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes, truth.bytes)
+})
+
+t.test('a wrong byte in Redis is found, deleted there, and forgotten by every replica', async t => {
+  const node = await nodeOf(t)
+  const redis = await startRedis(t)
+  const shared = { cache: { redis: { url: redis.url } } }
+  const first = await varveAt(t, node.url, shared)
+  const truth = await first.get(modules)
+  await written(first, 1)
+  const [name = ''] = (await redis.client.keys('varve:1:*')).filter(key => key.includes('/modules'))
+  const stored = await decodeStored(name.slice('varve:1:'.length), await redis.client.getBuffer(name) ?? Buffer.alloc(0))
+  const body = Buffer.from(stored.body)
+  body.writeUInt8(body.readUInt8(30) ^ 1, 30)
+  // As whoever can write there would, so that no checksum tells.
+  await redis.client.set(name, await encodeStored({ ...stored, body, etag: tagOf(stored.contentType, body) }))
+  const second = await varveAt(t, node.url, { ...shared, ...everyHit })
+  const third = await varveAt(t, node.url, shared)
+  for (const varve of [third, second]) t.match(await varve.get(modules), { body: body.toString(), headers: { [status]: 'varve; hit; detail=redis' } })
+  await untilFound(second, 'different')
+  await until(async () => String((await third.get(modules)).headers[status]).includes('uri-miss'), 'the replica that has no audit has forgotten it')
+  for (const varve of [second, third]) t.equal((await varve.get(modules)).body, truth.body)
+  t.match(differing(second.log), [{ level: 50, where: 'body', kept: /^sha256:/, said: /^sha256:/ }])
+  t.notMatch(await redis.client.getBuffer(name).then(async value => value && (await decodeStored(name.slice('varve:1:'.length), value)).body.toString()), body.toString())
+})
+
+t.test('a listing that another node lets be longer is no fault: it counts as rendering, and is read afresh', async t => {
+  const [short, long] = [await nodeOf(t, { modulesPage: 2 }), await nodeOf(t, { modulesPage: 5 })]
+  for (const accept of ['application/json', 'application/x-bcs']) {
+    const { varve } = await inFrontOf(t, [short, long], everyHit, { maxConcurrent: 2 })
+    const whole = '/v1/accounts/0x1/modules?ledger_version=2000'
+    await until(async () => {
+      await varve.get(whole, { headers: { accept } })
+      return (await varve.metric('varve_audit_total{result="rendering"}') ?? 0) > 0
+    }, 'both nodes were asked')
+    t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
+    t.match(differing(varve.log)[0], { level: 40, where: 'body' })
+  }
+})
+
+t.test('what a release has rendered is compared with one of that release alone, and all else with any', async t => {
+  const node = await nodeOf(t, { release: releases.events })
+  const { varve } = await inFrontOf(t, [node, await nodeOf(t, { release: releases.variants })], everyHit)
+  await until(async () => await varve.metric('varve_upstream_up{upstream="n2"}') === 1, 'both are up')
+  const target = '/v1/accounts/0x42/modules?ledger_version=2000'
+  await varve.get(target)
+  for (const nth of [1, 2, 3, 4]) {
+    await varve.get(target)
+    await untilFound(varve, 'equal', nth)
+  }
+  t.same(differing(varve.log), [])
+})
+
+t.test('nobody is asked where no node has room to spare, or the version: that counts as unavailable, and hits go on', async t => {
+  const node = await nodeOf(t)
+  const varve = await varveAt(t, node.url, { ...everyHit, upstream: { maxConcurrent: 1 } })
+  await varve.get(modules)
+  const held = node.faults.hold('estimate_gas_price')
+  const waiting = varve.get('/v1/estimate_gas_price')
+  await held.arrived
+  t.equal((await varve.get(modules)).headers[status], 'varve; hit; detail=memory')
+  await untilFound(varve, 'unavailable')
+  held.release()
+  await waiting
+  node.ledger.grow(1)
+  node.ledger.pruneTo(600)
+  await varve.get('/v1/estimate_gas_price?x=1')
+  await varve.get('/v1/accounts/0x1/modules')
+  t.equal((await varve.get(modules)).headers[status], 'varve; hit; detail=pruned')
+  await untilFound(varve, 'unavailable', 2)
+  const recent = modules.replace('2000', String(node.ledger.block(700).firstVersion))
+  await varve.get(recent)
+  await node.close()
+  t.equal((await varve.get(recent)).headers[status], 'varve; hit; detail=memory')
+  await untilFound(varve, 'unavailable', 3)
+  t.equal(await varve.metric('varve_audit_total{result="equal"}'), 0)
+})
+
+t.test('what one process of several has found to be wrong is forgotten by the others', async t => {
+  // Right but the first time.
+  const node = await nodeOf(t)
+  node.faults.add({ kind: 'body', body: '[1]', match: 'account_modules', times: 2 })
+  const varve = await varveAt(t, node.url, { ...quiet, audit: { share: 0.1 }, workers: 2 })
+  await eachWorker(varve, modules)
+  await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
+  // Some of those that were asked before had it told by the other.
+  await until(async () => (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'), 'nobody has it any more')
+  t.equal(await varve.metric('varve_audit_total{result="different"}'), 1)
+})

@@ -1,0 +1,163 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import t, { type Test } from 'tap'
+import { type Entry } from '../../src/cache/entry.js'
+import { answerAtHand, answerRead } from '../../src/proxy/answer-read.js'
+import { Auditor, type AuditResult, type Difference } from '../../src/proxy/auditor.js'
+import { KnownRead } from '../../src/proxy/known-read.js'
+import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
+import { partsAt, readOf } from '../support/parts.js'
+import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+type Answers = (response: ServerResponse, request: IncomingMessage) => void
+
+interface Audited {
+  readonly parts: Parts
+  readonly results: AuditResult[]
+  readonly differences: Difference[]
+  readonly asked: string[]
+  /** What becomes of a hit when the node then answers so. */
+  afterHit (answer: Answers): Promise<AuditResult | undefined>
+}
+
+/** A read that was answered and kept, and every hit on it audited. */
+async function audited (t: Test, first: Answers = response => { ok(response, '[1]') }, target = modules, settings: Partial<ProxySettings> = {}): Promise<Audited> {
+  let answer = first
+  const stub = await stubNode(t, (request, response) => { answer(response, request) })
+  const results: AuditResult[] = []
+  const differences: Difference[] = []
+  const made = partsAt(t, stub.url).parts
+  const parts: Parts = {
+    ...made,
+    auditor: new Auditor(difference => { differences.push(difference) }),
+    tally: { ...made.tally, audited: result => { results.push(result) } },
+    settings: { ...made.settings, auditShare: 1, ...settings }
+  }
+  await answerRead(parts, readOf(target))
+  t.same(results, [], 'only hits are audited')
+  return {
+    parts,
+    results,
+    differences,
+    asked: stub.asked,
+    afterHit: async then => {
+      answer = then
+      const before = results.length
+      await answerRead(parts, readOf(target))
+      await until(() => results.length > before, 'it was audited')
+      return results.at(-1)
+    }
+  }
+}
+
+const respond = (status: number, body: string, headers: Record<string, string> = stamps()): Answers => response => {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body)
+}
+const error = (code: string): string => JSON.stringify({ message: 'no', error_code: code, vm_error_code: null })
+
+t.test('the same answer is equal, by whichever way the hit was given, and stays', async t => {
+  const { afterHit, parts, results, differences } = await audited(t)
+  t.equal(await afterHit(response => { ok(response, '[1]') }), 'equal')
+  const known = new KnownRead(readOf(modules))
+  answerAtHand(parts, known)
+  await until(() => results.length === 2, 'a hit at hand')
+  t.equal(parts.memory.entries, 1)
+  t.same(differences, [])
+})
+
+t.test('each part of an answer is compared, and what differs is forgotten', async t => {
+  const cases: Array<[what: string, then: Answers, where: string, result: AuditResult]> = [
+    ['another body', response => { ok(response, '[2]') }, 'body', 'different'],
+    ['a cursor that was not there', response => { ok(response, '[1]', { 'x-aptos-cursor': '00ab' }) }, 'cursor', 'different'],
+    ['the same type in another spelling', response => { ok(response, '[1]', { 'content-type': 'application/json' }) }, 'content-type', 'rendering'],
+    ['a longer page', response => { ok(response, '[1,2]') }, 'body', 'rendering'],
+    ['a denial', respond(404, error('account_not_found')), 'status', 'different']
+  ]
+  for (const [what, then, where, result] of cases) {
+    const { afterHit, differences, parts } = await audited(t)
+    t.equal(await afterHit(then), result, what)
+    t.match(differences, [{ result, where, node: 'n', kept: Buffer.from('[1]') }], what)
+    t.equal(parts.memory.entries, 0, what)
+  }
+})
+
+t.test('a cursor that is the same is no difference, and one that is another is', async t => {
+  const { afterHit } = await audited(t, response => { ok(response, '[1]', { 'x-aptos-cursor': '00ab' }) })
+  t.equal(await afterHit(response => { ok(response, '[1]', { 'x-aptos-cursor': '00ab' }) }), 'equal')
+  t.equal(await afterHit(response => { ok(response, '[1]', { 'x-aptos-cursor': '00ac' }) }), 'different')
+})
+
+t.test('what is no word on the history that was kept takes nothing away', async t => {
+  const cases: Array<[what: string, then: Answers]> = [
+    ['a node that lags', respond(404, error('version_not_found'))],
+    ['a node that has pruned it', respond(410, error('version_pruned'))],
+    ['a node that may not tell', respond(403, error('api_disabled'))],
+    ['a gateway\'s own not-found', respond(404, '<html>', { 'content-type': 'text/html' })],
+    ['one without a code', respond(404, '{}')],
+    ['a sick node', respond(500, error('internal_error'))],
+    ['one that has too much to do', respond(429, '')],
+    ['an error with status 200', respond(200, error('internal_error'), {})],
+    ['a page of a gateway', respond(200, '<html>', { ...stamps(), 'content-type': 'text/html' })],
+    ['what is too large to keep', response => { ok(response, JSON.stringify('x'.repeat(2e6))) }],
+    ['what must not be kept', response => { ok(response, '[2]', { 'cache-control': 'no-store' }) }],
+    ['a version that is behind its window', response => { ok(response, '[2]', { 'x-aptos-ledger-oldest-version': '501' }) }],
+    ['nothing', response => { response.destroy() }]
+  ]
+  for (const [what, then] of cases) {
+    const { afterHit, parts } = await audited(t)
+    t.equal(await afterHit(then), 'unavailable', what)
+    t.equal(parts.memory.entries, 1, what)
+  }
+})
+
+t.test('what differs in memory from what came is different, whatever a release would explain', async t => {
+  const { afterHit, parts, differences } = await audited(t)
+  const known = new KnownRead(readOf(modules))
+  const { entry } = answerAtHand(parts, known) as { entry: Entry }
+  entry.body.write('[1]'.replace('1', '9'))
+  t.equal(await afterHit(response => { ok(response, '[9,1]') }), 'different')
+  t.match(differences.at(-1), { where: 'body' })
+})
+
+t.test('a state of the moment is held against the version that it was read at; what is only of the moment is not audited', async t => {
+  const { afterHit, asked, differences, parts } = await audited(t, undefined, '/v1/accounts/0x1/modules', { stateMs: 1000, promoteLatest: false })
+  t.equal(await afterHit(response => { ok(response, '[1]') }), 'equal')
+  t.match(asked.at(-1), /modules\?ledger_version=1000$/)
+  t.equal(await afterHit(response => { ok(response, '[2]') }), 'different')
+  t.match(differences, [{ read: { version: 1000n } }])
+  t.equal(parts.memory.entries, 0)
+  const gas = await audited(t, response => { ok(response, '{"gas_estimate":100}') }, '/v1/estimate_gas_price')
+  for (let nth = 0; nth < 3; nth++) t.match(await answerRead(gas.parts, readOf('/v1/estimate_gas_price')), { name: 'hit_memory' })
+  t.equal(gas.asked.length, 1)
+  t.same(gas.results, [])
+})
+
+t.test('a chain that was reset while a node was asked leaves nothing to compare', async t => {
+  const { afterHit, parts } = await audited(t)
+  t.equal(await afterHit(response => {
+    parts.tracker.settle({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
+    ok(response, '[2]')
+  }), 'unavailable')
+})
+
+t.test('what cannot be compared for a fault of varve\'s own counts as unavailable', async t => {
+  const { afterHit, parts } = await audited(t)
+  Object.assign(parts.nodes, { askSpare: async () => { throw new Error('a fault') } })
+  t.equal(await afterHit(() => {}), 'unavailable')
+})
+
+t.test('no more than eight answers are compared at a time, and none of a share of nothing', async t => {
+  let held: ServerResponse[] = []
+  const { parts, results, asked } = await audited(t)
+  Object.assign(parts.nodes, { askSpare: async () => await new Promise(resolve => held.push(resolve as never)) })
+  for (let nth = 0; nth < 9; nth++) await answerRead(parts, readOf(modules))
+  t.same(results, ['unavailable'])
+  for (const release of held) (release as unknown as (word: undefined) => void)(undefined)
+  held = []
+  await until(() => results.length === 9, 'all are over')
+  Object.assign(parts.settings, { auditShare: 0 })
+  for (let nth = 0; nth < 9; nth++) await answerRead(parts, readOf(modules))
+  t.equal(held.length + results.length, 9)
+  t.equal(asked.length, 1)
+})
