@@ -153,7 +153,7 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
   t.notMatch(out, /s3cret/)
   t.match(parse(out), { listen: '127.0.0.1:0', workers: 4, log: { level: 'warn' }, latest: { promote: false }, limits: { bodyKb: 1024 }, upstreams: [{ name: 'a', url: 'https://h/***', timeoutMs: 5000 }] })
   t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
-  for (const key of ['audit.share', 'clients.keys.0.key']) t.match(out, `\n# ${key} has no effect yet\n`)
+  for (const key of ['clients.keys.0.key']) t.match(out, `\n# ${key} has no effect yet\n`)
   t.notMatch(out, /# (?:listen|workers|log\.level|latest\.promote|upstreams\.0\.url|admin\.token|cache\.redis\.\w+) has/)
   const again = t.testdir({ 'again.yaml': out })
   t.match(await run(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
