@@ -15,15 +15,25 @@ export interface DroppingParts {
   /** Tells the other processes of this varve, by a purge that they are to follow. */
   readonly onDropped: ((purge: Buffer) => void) | undefined
   readonly log: Logger
+  readonly now: () => number
 }
 
 // A table key can be long; this is enough to ask for most of them by hand.
 const longestShown = 500
+// Whatever goes wrong, the log does not grow faster than this.
+const linesASecond = 10
 
 /** Says what an audit has found, and has the read forgotten everywhere. */
-export function dropperOf ({ forgetting, sharing, onDropped, log }: DroppingParts): (difference: Difference) => void {
+export function dropperOf ({ forgetting, sharing, onDropped, log, now }: DroppingParts): (difference: Difference) => void {
+  let secondBeganAtMs = -Infinity
+  let lines = 0
+  let unsaid = 0
   return difference => {
-    tell(log, difference)
+    if (now() - secondBeganAtMs >= 1000) [secondBeganAtMs, lines] = [now(), 0]
+    if (++lines <= linesASecond) {
+      tell(unsaid === 0 ? log : log.child({ unsaid }), difference)
+      unsaid = 0
+    } else unsaid++
     const { read, chain } = difference
     const whatOf = (on: Chain): ToForget => everythingOf(read, on)
     forgetting.forget(whatOf(chain))

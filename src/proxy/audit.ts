@@ -41,7 +41,7 @@ async function compared (parts: Parts, read: Read, entry: Entry): Promise<AuditR
   const { chain } = parts.tracker
   const version = read.speaksOf ?? entry.lowestVersion
   if (chain === undefined || version === undefined) return 'unavailable'
-  const word = await parts.nodes.askSpare(questionOf(parts, read), {
+  const word = await parts.nodes.askSpare(questionOf({ client: undefined }, read), {
     version,
     release: entry.release,
     // What no release shows in can be told by any node; an entry of no known release counts as one of today.
