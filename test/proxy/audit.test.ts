@@ -17,14 +17,16 @@ interface Audited {
   readonly results: AuditResult[]
   readonly differences: Difference[]
   readonly asked: string[]
+  upgrade (): Promise<void>
   /** What becomes of a hit when the node then answers so. */
   afterHit (answer: Answers): Promise<AuditResult | undefined>
 }
 
 /** A read that was answered and kept, and every hit on it audited. */
-async function audited (t: Test, first: Answers = response => { ok(response, '[1]') }, target = modules, settings: Partial<ProxySettings> = {}): Promise<Audited> {
+async function audited (t: Test, first: Answers = response => { ok(response, '[1]') }, read = readOf(modules), settings: Partial<ProxySettings> = {}): Promise<Audited> {
   let answer = first
-  const stub = await stubNode(t, (request, response) => { answer(response, request) })
+  let release = 'aaaa'
+  const stub = await stubNode(t, (request, response) => { answer(response, request) }, (_request, response) => { ok(response, JSON.stringify({ git_hash: release })) })
   const results: AuditResult[] = []
   const differences: Difference[] = []
   const made = partsAt(t, stub.url).parts
@@ -34,17 +36,21 @@ async function audited (t: Test, first: Answers = response => { ok(response, '[1
     tally: { ...made.tally, audited: result => { results.push(result) } },
     settings: { ...made.settings, auditShare: 1, ...settings }
   }
-  await answerRead(parts, readOf(target))
+  await answerRead(parts, read)
   t.same(results, [], 'only hits are audited')
   return {
     parts,
     results,
     differences,
     asked: stub.asked,
+    upgrade: async () => {
+      release = 'bbbb'
+      await parts.settle()
+    },
     afterHit: async then => {
       answer = then
       const before = results.length
-      await answerRead(parts, readOf(target))
+      await answerRead(parts, read)
       await until(() => results.length > before, 'it was audited')
       return results.at(-1)
     }
@@ -88,6 +94,20 @@ t.test('a cursor that is the same is no difference, and one that is another is',
   t.equal(await afterHit(response => { ok(response, '[1]', { 'x-aptos-cursor': '00ac' }) }), 'different')
 })
 
+t.test('what no release shows in is held against a node of another release too, which may encode where a page ends in a way of its own', async t => {
+  const page = (cursor: string): Answers => response => { ok(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor }) }
+  const { afterHit, upgrade } = await audited(t, page('00ab'), { ...readOf(modules), accept: 'bcs' })
+  await upgrade()
+  t.equal(await afterHit(page('00ab')), 'equal')
+  t.equal(await afterHit(page('00ac')), 'rendering')
+})
+
+t.test('what a release has rendered that no node runs any more, and that none can render today, is held against nobody', async t => {
+  const { afterHit, upgrade } = await audited(t)
+  await upgrade()
+  t.equal(await afterHit(respond(503, '')), 'unavailable')
+})
+
 t.test('what is no word on the history that was kept takes nothing away', async t => {
   const cases: Array<[what: string, then: Answers]> = [
     ['a node that lags', respond(404, error('version_not_found'))],
@@ -121,13 +141,13 @@ t.test('what differs in memory from what came is different, whatever a release w
 })
 
 t.test('a state of the moment is held against the version that it was read at; what is only of the moment is not audited', async t => {
-  const { afterHit, asked, differences, parts } = await audited(t, undefined, '/v1/accounts/0x1/modules', { stateMs: 1000, promoteLatest: false })
+  const { afterHit, asked, differences, parts } = await audited(t, undefined, readOf('/v1/accounts/0x1/modules'), { stateMs: 1000, promoteLatest: false })
   t.equal(await afterHit(response => { ok(response, '[1]') }), 'equal')
   t.match(asked.at(-1), /modules\?ledger_version=1000$/)
   t.equal(await afterHit(response => { ok(response, '[2]') }), 'different')
   t.match(differences, [{ read: { version: 1000n } }])
   t.equal(parts.memory.entries, 0)
-  const gas = await audited(t, response => { ok(response, '{"gas_estimate":100}') }, '/v1/estimate_gas_price')
+  const gas = await audited(t, response => { ok(response, '{"gas_estimate":100}') }, readOf('/v1/estimate_gas_price'))
   for (let nth = 0; nth < 3; nth++) t.match(await answerRead(gas.parts, readOf('/v1/estimate_gas_price')), { name: 'hit_memory' })
   t.equal(gas.asked.length, 1)
   t.same(gas.results, [])
