@@ -22,9 +22,12 @@ export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, ch
 /** Fetches what is of the moment; a state that was read so is kept under the version that it was read at. */
 export async function fetchLatest (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Fetched> {
   const askedAtMs = parts.now()
+  const purges = parts.forgetting.times
   const judged = await askCurrently(parts, read, chain)
   const { answer } = judged
   learnStream(parts, read, chain, answer)
+  // What was asked for before a purge may be what was meant by it.
+  if (parts.forgetting.times !== purges) return { answer, entry: undefined, notKept: undefined }
   if (!judged.isLate) keepForAMoment(parts, read, keys, chain, answer, askedAtMs)
   if (read.page !== undefined) {
     const page = keep(parts, read, keys, chain, judged)

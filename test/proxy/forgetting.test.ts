@@ -1,10 +1,13 @@
 import t from 'tap'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { Memory } from '../../src/cache/memory.js'
+import { answerRead } from '../../src/proxy/answer-read.js'
 import { everythingOf, Forgetting } from '../../src/proxy/forgetting.js'
 import { keysOf, momentKeyOf, type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { type Ask, item } from '../support/client.js'
+import { partsAt, readOf } from '../support/parts.js'
+import { ok, stubNode } from '../support/stub-node.js'
 
 const chain = { id: 4, generation: 2 }
 const bcs = 'application/x-bcs'
@@ -91,4 +94,19 @@ t.test('every purge can be told from the time before it, and what was kept in sp
   forgetting.forgetAll()
   t.not(forgetting.times, between)
   t.equal(memory.entries, 0)
+})
+
+t.test('what was asked for before a purge is given to who asked, and not kept after it', async t => {
+  const targets = ['/v1/accounts/0x1/modules?ledger_version=500', '/v1/accounts/0x1/modules', '/v1/estimate_gas_price', '/v1/accounts/0x1/events/0x1::a::B/c']
+  for (const target of targets) {
+    const stub = await stubNode(t, (_request, response, nth) => {
+      if (nth === 1) parts.forgetting.forget(everythingOf(readOf(target), chain))
+      ok(response, '[]')
+    })
+    const { parts } = partsAt(t, stub.url)
+    for (const entries of [0, target.includes('events') ? 0 : 1]) {
+      t.match(await answerRead(parts, readOf(target)), { fetched: { answer: { status: 200 } } })
+      t.equal(parts.memory.entries, entries, target)
+    }
+  }
 })
