@@ -1,0 +1,55 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { Bench, plainRead } from './support/hostile/bench.js'
+import { type Case, readCase, readCases } from './support/hostile/case.js'
+import { type Exception, runCase } from './support/hostile/run-case.js'
+
+const cases = join(import.meta.dirname, 'cases')
+
+// Where a given case wishes for what the contract or a law rules out; each says what holds instead.
+const exceptions: Readonly<Record<string, Exception>> = {
+  'p-absolute-form': {
+    not: 'cacheable',
+    instead: { status: [200], same_as: plainRead('/v1/blocks/by_version/770024') },
+    because: 'its own words allow that it is served as the local resource, and what is keyed is what is sent (law 1): the block by its path, which is history like any other'
+  },
+  'j-dup-key': {
+    not: 'upstream_sees',
+    instead: { status: [400], upstream: 0 },
+    because: 'a body that cannot be valid is 400 (contract, section 3), and what cannot be parsed with certainty is refused (law 1): which of two members would a node take?'
+  },
+  'a-hop': {
+    not: 'must_not_share_with',
+    instead: { status: [200], response_has: /^content-type: application\/x-bcs\r$/im, same_as: plainRead('/v1/accounts/0xa007c/modules?ledger_version=5', 'Accept: application/x-bcs\r\n') },
+    because: 'its own words allow that Accept is kept in the key and in what is sent alike; then both requests are one read (law 1), and the entry holds BCS'
+  }
+}
+
+const faults: unknown[] = []
+const note = (fault: unknown): void => { faults.push(fault) }
+process.on('unhandledRejection', note).on('uncaughtExceptionMonitor', note)
+t.teardown(() => { process.off('unhandledRejection', note).off('uncaughtExceptionMonitor', note) })
+
+for (const file of ['hostile.jsonl', 'own.jsonl']) {
+  t.test(`hostile requests of ${file}`, async t => {
+    const bench = await Bench.start(t)
+    const all = readCases(join(cases, file))
+    // What waits for varve's own patience to end waits beside the others.
+    const isSlow = ({ check }: Case): boolean => check.slow === true
+    const slow = new Map(all.filter(isSlow).map(hostile => [hostile, bench.say(hostile.raw, hostile)]))
+    for (const hostile of [...all.filter(one => !isSlow(one)), ...slow.keys()]) {
+      await t.test(`${hostile.id}: ${hostile.expect}`, async t => { await runCase(t, bench, hostile, { exception: exceptions[hostile.id], said: slow.get(hostile) }) })
+    }
+    await t.test('nothing is left behind', async t => {
+      await bench.checkEnd(t)
+      t.same(faults, [], 'no promise was rejected that nobody looked at')
+    })
+  })
+}
+
+t.test('a field that is not known, and would not be checked, is refused', async t => {
+  const plain = { id: 'x', class: 'x', raw: 'x', expect: 'something or other', why: 'something or other', check: {} }
+  t.match(readCase(JSON.stringify(plain)), plain)
+  t.throws(() => readCase(JSON.stringify({ ...plain, more: 1 })), /more/)
+  t.throws(() => readCase(JSON.stringify({ ...plain, check: { staus: [200] } })), /staus/)
+})

@@ -1,0 +1,67 @@
+import { connect } from 'node:net'
+import { takeAnswers, type WireAnswer } from './answers.js'
+
+/** How a conversation is led. */
+export interface Manner {
+  /** What the client does when all is said: ends its half, or breaks the connection off; else it goes on with another request. */
+  readonly then?: 'end' | 'reset' | undefined
+  /** The next request in good faith, which tells whether both sides are still at the same place. */
+  readonly next: string
+  readonly limitMs: number
+}
+
+/** What came back for the bytes of one connection. */
+export interface Conversation {
+  /** The answers to what was said, without that to the next request. */
+  readonly answers: readonly WireAnswer[]
+  /** The answer to the next request; undefined where the connection was closed before. */
+  readonly next: WireAnswer | undefined
+  /** Whether the other side closed the connection of its own accord. */
+  readonly isClosedByThem: boolean
+  /** Whatever is no answer. */
+  readonly rest: string
+}
+
+/** Says raw bytes, then, once answered, asks in good faith on the same connection, and listens until that is closed. */
+export async function converse (url: string, pieces: readonly Buffer[], { then, next, limitMs }: Manner): Promise<Conversation> {
+  return await new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url)
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true, allowHalfOpen: true })
+    const methods = methodsIn(Buffer.concat(pieces).toString('latin1'))
+    let text = ''
+    let isNextAsked = false
+    const timer = setTimeout(() => { socket.destroy(new Error(`nothing more within ${limitMs} ms after: ${JSON.stringify(text.slice(0, 500))}`)) }, limitMs)
+    socket.on('data', chunk => {
+      text += chunk.toString('latin1')
+      const { answers: [first] } = takeAnswers(text, methods, false)
+      if (first === undefined || isNextAsked || then !== undefined || first.headers.get('connection') === 'close') return
+      isNextAsked = true
+      socket.write(next)
+    })
+    socket.on('error', (error: NodeJS.ErrnoException) => { if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') reject(error) })
+    socket.on('end', () => { socket.end() })
+    socket.on('close', () => {
+      clearTimeout(timer)
+      const { answers, rest } = takeAnswers(text, isNextAsked ? [...methods, 'GET'] : methods, true)
+      const isNextAnswered = isNextAsked && answers.at(-1)?.head.includes('\r\nConnection: close\r\n') === true && answers.length > 1 && answers.at(-1)?.status === 200
+      resolve({ answers: isNextAnswered ? answers.slice(0, -1) : answers, next: isNextAnswered ? answers.at(-1) : undefined, isClosedByThem: !isNextAnswered, rest })
+    })
+    say(socket, pieces).then(() => {
+      if (then === 'end') socket.end()
+      else if (then === 'reset') socket.resetAndDestroy()
+    }, reject)
+  })
+}
+
+async function say (socket: ReturnType<typeof connect>, pieces: readonly Buffer[]): Promise<void> {
+  for (const piece of pieces) {
+    await new Promise<void>(resolve => { socket.write(piece, () => { resolve() }) })
+    // Varve is in this process: after some turns it has read what was sent.
+    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => { setImmediate(resolve) })
+  }
+}
+
+/** The methods of the requests in order, since an answer to HEAD has no body whatever it says of one. */
+function methodsIn (text: string): string[] {
+  return [...text.matchAll(/^([A-Z]+) \S+ HTTP\/1\.[01]\r?$/gm)].map(match => match[1] ?? '')
+}
