@@ -1,3 +1,4 @@
+import { withoutBlanks } from './accept.js'
 import { isObject, memberTexts, readJson } from './json-text.js'
 import { type ReadBody } from './read.js'
 import { invalidInput, Refusal } from './refusal.js'
@@ -27,5 +28,5 @@ function readType (body: Record<string, unknown>, name: string): TypeTag {
 }
 
 function isJson (contentType: string | undefined): boolean {
-  return /^(?:application\/json|[^/\s;]+\/[^/\s;]+\+json)[ \t]*(?:;|$)/i.test(contentType?.trim() ?? '')
+  return /^(?:application\/json|[^/\s;]+\/[^/\s;]+\+json)[ \t]*(?:;|$)/i.test(withoutBlanks(contentType ?? ''))
 }

@@ -166,7 +166,7 @@ t.test('a body that cannot be read with certainty is refused', async t => {
 })
 
 t.test('a body of another content type is refused with 415', async t => {
-  for (const contentType of [undefined, '', 'application/x-bcs', 'text/plain', 'application/jsonx', 'application/x-www-form-urlencoded', 'json']) {
+  for (const contentType of [undefined, '', 'application/x-bcs', 'text/plain', 'application/jsonx', 'application/x-www-form-urlencoded', 'json', '\u00a0application/json', 'application/json, text/plain']) {
     t.match(refusalOf(item, { body: body('"1"'), contentType }), { status: 415, code: 'web_framework_error' }, String(contentType))
   }
   for (const contentType of ['application/json', 'Application/JSON; charset=utf-8', 'application/vnd.api+json', 'application/json ;x=y']) {

@@ -104,3 +104,9 @@ t.test('Accept means to varve what it means to a node', async t => {
   ]
   for (const [header, accept] of cases) t.equal(readAccept(header), accept, JSON.stringify(header))
 })
+
+t.test('only blanks and tabs stand around a media type: what else looks like a blank to JavaScript makes it another text', async t => {
+  for (const around of ['\t', ' \t ']) t.equal(readAccept(`text/html,${around}application/x-bcs${around}, application/json`), 'bcs', JSON.stringify(around))
+  for (const around of ['\u00a0', '\u000b', '\ufeff']) t.equal(readAccept(`application/x-bcs${around}`), 'json', JSON.stringify(around))
+  t.equal(readAccept(`x${' '.repeat(1_000_000)}y, application/x-bcs`), 'bcs', 'and a million of them take no time')
+})
