@@ -10,6 +10,7 @@ import { answerInFront } from './in-front.js'
 import { readRoutes } from './read-routes.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith } from './reply.js'
+import { mostLines } from './requirements.js'
 
 // A client that sends its head or body a byte at a time is cut off in seconds, not never.
 const headersTimeoutMs = 5000
@@ -34,6 +35,8 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   }
   const identity = identityIn(tls)
   const app = fastify({ ...options, ...(identity && { https: identity }) })
+  // Node's own number, said since what is over is refused by it.
+  app.server.maxHeadersCount = mostLines
   // Node would answer an expectation that it does not know past the one place that replies.
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
   app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })

@@ -1,6 +1,14 @@
 import { type IncomingMessage } from 'node:http'
 import { Refusal } from '../reads/refusal.js'
 
+/** So many header lines are read of a request, and no more. */
+export const mostLines = 1000
+
+/** Node drops what is over without a word: a form, a least version or a coding could stand there, and the answer would be to another request. */
+function requireAllLines ({ rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length > 2 * mostLines) throw new Refusal(431, 'web_framework_error', 'there are too many header lines')
+}
+
 /** One Host and no more (RFC 9112, section 3.2); Node would refuse its absence too, but not in the node's shape. */
 function requireHost ({ rawHeaders, httpVersion }: IncomingMessage): void {
   let hosts = 0
@@ -28,6 +36,7 @@ function requirePlainBody ({ headers }: IncomingMessage): void {
 
 /** Everything that is required of a request whatever it asks for. */
 export function requirePlain (request: IncomingMessage): void {
+  requireAllLines(request)
   requireHost(request)
   requireKnownExpectation(request)
   requirePlainBody(request)

@@ -90,6 +90,18 @@ t.test('what is no request is refused and its connection closed', async t => {
   t.equal(stub.asked.length, 0)
 })
 
+t.test('a request with more header lines than are read is refused: none of them is dropped without a word', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url)
+  for (let round = 0; round < 3; round++) await varve.get(modules)
+  const asked = async (lines: number, last: string): Promise<number[]> =>
+    statusesIn(await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(lines - 3)}${last}\r\n\r\n`))
+  t.same(await asked(1000, 'Content-Encoding: gzip'), [415], 'the thousandth is read')
+  t.same(await asked(1001, 'Content-Encoding: gzip'), [431], 'and there is none after it')
+  t.same(await asked(1001, 'b:'), [431], 'whatever it says, also where the answer is at hand')
+  t.same(await asked(1000, 'b:'), [200])
+})
+
 t.test('an old client without a Host is served and its connection closed', async t => {
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
   const varve = await varveAt(t, stub.url)
