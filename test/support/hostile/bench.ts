@@ -4,6 +4,7 @@ import { type TestVarve, varveAt } from '../varve.js'
 import { type WireAnswer } from './answers.js'
 import { type Case, piecesOf } from './case.js'
 import { type Conversation, converse } from './converse.js'
+import { wrongWith } from './every-answer.js'
 import { type RecordingNode, recordingNode } from './recording-node.js'
 
 // What a case may take that waits for nothing, and one that waits for varve's own patience to end.
@@ -24,6 +25,8 @@ export interface Said extends Conversation {
 export class Bench {
   readonly node: RecordingNode
   readonly varve: TestVarve
+  /** What was found wrong of what is true of every conversation. */
+  readonly wrong: string[] = []
   #kept = ''
   #reads = 0
 
@@ -43,22 +46,23 @@ export class Bench {
   async say (raw: string, { encoding, then, check: { slow } }: Pick<Case, 'encoding' | 'then' | 'check'> = { check: {} }): Promise<Said> {
     const from = this.node.received.length
     const said = await converse(this.varve.url, piecesOf(raw, encoding), { then, next: plainRead(nextTarget, 'Connection: close\r\n'), limitMs: slow === true ? slowLimitMs : limitMs })
+    this.#check(said)
     return { ...said, asked: this.node.received.slice(from) }
   }
 
   /** Says it, which must be answered just once. */
-  async sayPlain (t: Test, raw: string): Promise<Said & { readonly answer: WireAnswer }> {
+  async sayPlain (raw: string): Promise<Said & { readonly answer: WireAnswer }> {
     const said = await this.say(raw)
     const [answer] = said.answers
     if (answer === undefined || said.answers.length > 1) throw new Error(`${said.answers.length} answers to ${raw.slice(0, 200)}`)
-    this.checkNext(t, said)
     return { ...said, answer }
   }
 
-  /** Both sides are at the same place: who asks on gets the answer to that, and to nothing else. */
-  checkNext (t: Test, { next, rest }: Conversation): void {
-    t.equal(rest, '', 'nothing comes that is no answer')
-    if (next !== undefined) t.equal(next.body, this.#kept, 'the next request on the connection gets its own answer')
+  /** Each answer is as any should be, and both sides are at the same place: who asks on gets the answer to that, and to nothing else. */
+  #check ({ answers, next, rest }: Conversation): void {
+    this.wrong.push(...answers.flatMap(wrongWith))
+    if (rest !== '') this.wrong.push(`what is no answer: ${rest.slice(0, 200)}`)
+    if (next !== undefined && next.body !== this.#kept) this.wrong.push(`the next request on the connection got another's answer: ${next.body.slice(0, 200)}`)
   }
 
   /** The process lives: something new is read well, and is kept. */

@@ -30,6 +30,7 @@ const check = z.strictObject({
   body_never: pattern,
   body_never_next: pattern,
   close_upstream: z.literal(true),
+  may_differ: z.literal(true),
   slow: z.literal(true),
   alive: z.literal(true)
 }).partial()

@@ -29,14 +29,18 @@ export async function converse (url: string, pieces: readonly Buffer[], { then, 
     const socket = connect({ host: hostname, port: Number(port), noDelay: true, allowHalfOpen: true })
     const methods = methodsIn(Buffer.concat(pieces).toString('latin1'))
     let text = ''
+    let isAllSaid = false
     let isNextAsked = false
+    const askNext = (): void => {
+      const { answers: [first] } = takeAnswers(text, methods, false)
+      if (first === undefined || !isAllSaid || isNextAsked || then !== undefined || first.headers.get('connection') === 'close') return
+      isNextAsked = true
+      socket.write(next)
+    }
     const timer = setTimeout(() => { socket.destroy(new Error(`nothing more within ${limitMs} ms after: ${JSON.stringify(text.slice(0, 500))}`)) }, limitMs)
     socket.on('data', chunk => {
       text += chunk.toString('latin1')
-      const { answers: [first] } = takeAnswers(text, methods, false)
-      if (first === undefined || isNextAsked || then !== undefined || first.headers.get('connection') === 'close') return
-      isNextAsked = true
-      socket.write(next)
+      askNext()
     })
     socket.on('error', (error: NodeJS.ErrnoException) => { if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') reject(error) })
     socket.on('end', () => { socket.end() })
@@ -47,17 +51,21 @@ export async function converse (url: string, pieces: readonly Buffer[], { then, 
       resolve({ answers: isNextAnswered ? answers.slice(0, -1) : answers, next: isNextAnswered ? answers.at(-1) : undefined, isClosedByThem: !isNextAnswered, rest })
     })
     say(socket, pieces).then(() => {
+      isAllSaid = true
+      askNext()
       if (then === 'end') socket.end()
       else if (then === 'reset') socket.resetAndDestroy()
     }, reject)
   })
 }
 
-async function say (socket: ReturnType<typeof connect>, pieces: readonly Buffer[]): Promise<void> {
-  for (const piece of pieces) {
-    await new Promise<void>(resolve => { socket.write(piece, () => { resolve() }) })
-    // Varve is in this process: after some turns it has read what was sent.
+async function say (socket: ReturnType<typeof connect>, [first, ...others]: readonly Buffer[]): Promise<void> {
+  const write = async (piece: Buffer): Promise<void> => { await new Promise<void>(resolve => { socket.write(piece, () => { resolve() }) }) }
+  if (first !== undefined) await write(first)
+  for (const piece of others) {
+    // Varve is in this process: after some turns it has read what was sent before.
     for (let turn = 0; turn < 20; turn++) await new Promise(resolve => { setImmediate(resolve) })
+    await write(piece)
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Test } from 'tap'
+import { isDeepStrictEqual } from 'node:util'
 import { type WireAnswer } from './answers.js'
 import { head } from './node-answers.js'
 
@@ -11,22 +11,27 @@ const codes = new Set([
 
 const positionNames = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height'].map(name => `x-node-${name}`)
 
-/** Checks what is true of every answer of the public listener, whatever was asked. */
-export function checkEveryAnswer (t: Test, { status, head: lines, headers, body }: WireAnswer): void {
+const said = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass|detail=refused)/
+const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im
+
+/** What is wrong with an answer by what is true of every one of the public listener, whatever was asked. */
+export function wrongWith ({ status, head: lines, headers, body }: WireAnswer): string[] {
   const cacheStatus = headers.get('cache-status') ?? ''
-  t.match(cacheStatus, /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass|detail=refused)/, 'it says what became of the request')
-  t.notOk(status === 500, 'nothing happens that nobody foresaw')
-  t.notMatch(lines, /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im, 'it hands on nothing of a single connection or client')
-  t.notMatch(lines, /[^\x20-\x7e\r\n]/, 'its lines are plain text')
-  const lengths = lines.match(/^(?:content-length|transfer-encoding):/gim) ?? []
-  t.ok(lengths.length <= 1, 'its end is told in one way')
   const stamped = positionNames.filter(name => headers.has(name))
-  if (stamped.length > 0) {
-    t.same(stamped, positionNames, 'a position is whole')
-    t.equal(headers.get('x-node-ledger-version'), String(head), 'and never behind the one that was shown')
-  }
-  if (status < 400 || !cacheStatus.includes('detail=refused') || body === '') return
+  const wrong = [
+    !said.test(cacheStatus) && 'it does not say what became of the request',
+    status === 500 && 'something happened that nobody foresaw',
+    ofOneConnection.test(lines) && 'it hands on what is of one connection or client',
+    /[^\x20-\x7e\r\n]/.test(lines) && 'its lines are no plain text',
+    (lines.match(/^(?:content-length|transfer-encoding):/gim) ?? []).length > 1 && 'its end is told in two ways',
+    stamped.length > 0 && !isDeepStrictEqual(stamped, positionNames) && 'its position is not whole',
+    stamped.length > 0 && headers.get('x-node-ledger-version') !== String(head) && 'its position is behind the one that was shown',
+    status >= 400 && cacheStatus.includes('detail=refused') && body !== '' && !isNodesError(body) && 'an error of varve\'s has not the node\'s shape'
+  ].filter(text => text !== false)
+  return wrong.map(text => `${text}: ${lines}\n${body.slice(0, 200)}`)
+}
+
+function isNodesError (body: string): boolean {
   const error = JSON.parse(body) as Record<string, unknown>
-  t.same(Object.keys(error), ['message', 'error_code', 'vm_error_code'], 'an error of varve\'s has the node\'s shape')
-  t.ok(codes.has(String(error['error_code'])), `${String(error['error_code'])} is a code of the specification`)
+  return isDeepStrictEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']) && codes.has(String(error['error_code']))
 }
