@@ -17,7 +17,8 @@ const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powere
 /** What is wrong with an answer by what is true of every one of the public listener, whatever was asked. */
 export function wrongWith ({ status, head: lines, headers, body }: WireAnswer): string[] {
   const cacheStatus = headers.get('cache-status') ?? ''
-  const stamped = positionNames.filter(name => headers.has(name))
+  // What is forwarded bears its own stamp, as the node made it.
+  const stamped = cacheStatus.includes('fwd=bypass') ? [] : positionNames.filter(name => headers.has(name))
   const wrong = [
     !said.test(cacheStatus) && 'it does not say what became of the request',
     status === 500 && 'something happened that nobody foresaw',
