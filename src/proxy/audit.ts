@@ -15,12 +15,12 @@ import { lookUp } from './window.js'
 
 /** Has a share of what is answered from the cache read again and held against what a node says now, byte for byte; no answer waits for that. */
 export function auditHit (parts: Parts, read: Read, entry: Entry): void {
-  if (Math.random() < parts.settings.auditShare) audit(parts, read, entry)
+  if (parts.auditor.draws(parts.settings.auditShare)) audit(parts, read, entry)
 }
 
 /** The same for what was given once more without a look at what is kept. */
 export function auditAgain (parts: Parts, read: Read, keys: ReadKeys): void {
-  if (Math.random() >= parts.settings.auditShare) return
+  if (!parts.auditor.draws(parts.settings.auditShare)) return
   const entry = lookUp(parts, read, keys)
   if (entry !== undefined) audit(parts, read, entry)
 }

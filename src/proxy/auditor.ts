@@ -22,13 +22,30 @@ export interface Difference {
 // Each may hold a whole answer, and what is looked at while clients wait takes their time.
 const mostUnderWay = 8
 
-/** Keeps audits few, and tells what they find. */
+/** Draws what is audited, keeps audits few, and tells what they find. */
 export class Auditor {
   readonly differs: (difference: Difference) => void
   #underWay = 0
+  #share = 0
+  #left = Infinity
 
   constructor (differs: (difference: Difference) => void) {
     this.differs = differs
+  }
+
+  /** Whether this hit is drawn: one after each so many, about half as many more or fewer, so that a node has them evenly and no rhythm of clients hides any. */
+  draws (share: number): boolean {
+    if (share !== this.#share) {
+      this.#share = share
+      this.#left = this.#gap
+    }
+    if (--this.#left > 0) return false
+    this.#left = this.#gap
+    return true
+  }
+
+  get #gap (): number {
+    return Math.round((0.5 + Math.random()) / this.#share)
   }
 
   /** Begins one, unless there are enough. */

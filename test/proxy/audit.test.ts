@@ -167,6 +167,17 @@ t.test('what cannot be compared for a fault of varve\'s own counts as unavailabl
   t.equal(await afterHit(() => {}), 'unavailable')
 })
 
+t.test('the share of hits that is wished for is drawn, at uneven distances, also when it changes', async t => {
+  const auditor = new Auditor(() => {})
+  for (const share of [1, 0.5, 0, 0.01, 1]) {
+    const drawn = Array.from({ length: 20_000 }, () => auditor.draws(share)).flatMap((is, at) => is ? [at] : [])
+    t.ok(Math.abs(drawn.length - 20_000 * share) <= 20_000 * share * 0.15, `${drawn.length} for ${share}`)
+    const gaps = new Set(drawn.slice(1).map((at, nth) => at - (drawn[nth] ?? 0)))
+    t.equal(gaps.size > 1, share > 0 && share < 1, `${gaps.size} distances for ${share}`)
+    t.ok(share !== 1 || drawn.length === 20_000, 'every one')
+  }
+})
+
 t.test('no more than eight answers are compared at a time, and none of a share of nothing', async t => {
   let held: ServerResponse[] = []
   const { parts, results, asked } = await audited(t)
