@@ -29,7 +29,7 @@ export function isDeadConnection (error: unknown): boolean {
 
 function reasonOf (error: unknown): FailureReason {
   if (error instanceof NoTurn) return 'busy'
-  if (error instanceof errors.HTTPParserError) return 'garbage'
+  if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return 'garbage'
   if (error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
     error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError') return 'timeout'
   if (error instanceof errors.SocketError || error instanceof errors.ResponseContentLengthMismatchError) return 'cut_short'

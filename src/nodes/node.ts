@@ -153,6 +153,11 @@ export class LedgerNode {
     if (signal?.aborted === true) takeBack()
     try {
       const { status, headers, body, rest } = await reception.received
+      // Its bytes would be taken for the body, though they are not what the node means by them (RFC 9112, section 7).
+      if (isTransferCoded(headers)) {
+        rest?.destroy()
+        throw new NodeFailure(this.name, 'garbage', undefined)
+      }
       return { status, headers, body, rest, isFramed: isFramed(headers), stamped: readPosition(headers), release, isVetoVoid: this.#options.ignoreCacheControl }
     } finally {
       clearTimeout(timer)
@@ -160,6 +165,11 @@ export class LedgerNode {
   }
 }
 
+// Chunks alone are undone on the way; no coding of that kind was asked for (TE).
+function isTransferCoded ({ 'transfer-encoding': coding }: Headers): boolean {
+  return coding !== undefined && String(coding).trim().toLowerCase() !== 'chunked'
+}
+
 function isFramed (headers: Headers): boolean {
-  return headers['content-length'] !== undefined || /chunked\s*$/i.test(String(headers['transfer-encoding']))
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
