@@ -94,11 +94,16 @@ export function positionLines ({ chainId, head, oldest }: Position, names: reado
   return lines
 }
 
+// The year 2255: a later time is no time, and what was believed once could never be corrected, since every true answer would be of an older chain (law 7).
+const latestUsec = 2n ** 53n
+
 function readFamily (headers: Headers, family: string): Position | undefined {
+  // A listing would go on at one of two places, and nobody knows at which.
+  if (Array.isArray(headers[`${family}cursor`])) return undefined
   const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = namesOf(family).map(name => readNumber(headers[name]))
   if (chainId === undefined || version === undefined || oldestVersion === undefined || timestampUsec === undefined ||
     blockHeight === undefined || oldestHeight === undefined) return undefined
-  if (chainId > 255n || oldestVersion > version || oldestHeight > blockHeight) return undefined
+  if (chainId > 255n || timestampUsec > latestUsec || oldestVersion > version || oldestHeight > blockHeight) return undefined
   return {
     chainId: Number(chainId),
     head: { version, timestampUsec, epoch, blockHeight },
