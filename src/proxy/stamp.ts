@@ -41,6 +41,9 @@ const passedOn = [
   ...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'vary', 'allow', 'traceparent'
 ]
 
+// Those of them that may stand in several lines; of any other the first counts, or the client would be left with two in one.
+const lists = new Set(['content-encoding', 'www-authenticate', 'content-language', 'cache-control', 'vary', 'allow'])
+
 /** Puts an outcome and the present position together (law 4: headers are the present, bodies are the past). */
 export class Stamper {
   readonly #tracker: Parts['tracker']
@@ -89,7 +92,7 @@ export class Stamper {
     const position = answer.stamped?.position
     const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#settings.emit, family), ...archivalLines(answer)]
     for (const name of passedOn) {
-      const value = headerOf(answer, name)
+      const value = lineOf(answer, name)
       if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
     }
     if (headerOf(answer, 'cache-control') === undefined) lines.push('cache-control', 'no-store')
@@ -123,11 +126,11 @@ export class Stamper {
     if (etag !== undefined) lines.push('etag', etag)
     if (etag !== undefined && heldTag(ifNoneMatch, () => [etag]) !== undefined) return { status: 304, lines, body: undefined }
     for (const name of handedOn) {
-      const value = headerOf(answer, name)
+      const value = lineOf(answer, name)
       if (value !== undefined) lines.push(name, value)
     }
     if (answer.status === 410) lines.push(...archivalLines(answer))
-    const length = answer.rest === undefined ? String(answer.body.length) : headerOf(answer, 'content-length')
+    const length = answer.rest === undefined ? String(answer.body.length) : lineOf(answer, 'content-length')
     if (length !== undefined) lines.push('content-length', length)
     return { status: answer.status, lines, body: answer.body, rest: answer.rest }
   }
@@ -139,6 +142,11 @@ export class Stamper {
       case 'immutable': return isForEver(read) ? 'public, max-age=31536000, immutable' : 'public, max-age=86400'
     }
   }
+}
+
+function lineOf (answer: Answer, name: string): string | undefined {
+  const value = answer.headers[name]
+  return Array.isArray(value) && !lists.has(name) ? value[0] : headerOf(answer, name)
 }
 
 // What a release renders may be rendered otherwise by the next, and the path of a stream can come to mean another one.

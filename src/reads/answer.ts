@@ -1,4 +1,5 @@
 import { type Headers, type StampedPosition } from '../ledger/position.js'
+import { membersIn, textIn } from './json-scan.js'
 
 /** What of a body is still to come from the node; whoever does not read it to its end must let go of it. */
 export interface Rest extends AsyncIterable<Uint8Array> {
@@ -39,14 +40,23 @@ export function contentTypeOf (answer: Answer): string {
   return headerOf(answer, 'content-type') ?? ''
 }
 
-/** The bare media type of an answer, lower case. */
+/** The bare media type of an answer, lower case; empty where there is none, or two of which nobody knows which a client would take. */
 export function mediaTypeOf (answer: Answer): string {
-  return contentTypeOf(answer).split(';', 1).join('').trim().toLowerCase()
+  const text = contentTypeOf(answer)
+  return text.includes(',') ? '' : text.split(';', 1).join('').trim().toLowerCase()
+}
+
+/** Whether the body is in a coding, though none was asked for. */
+export function isCoded (answer: Answer): boolean {
+  const coding = headerOf(answer, 'content-encoding')?.toLowerCase()
+  return coding !== undefined && coding !== '' && coding !== 'identity'
 }
 
 /** Whether this is the not-found that is a fact of history: the item does not exist at the version read (law 3). */
 export function isMissingItem (answer: Answer): boolean {
-  return answer.status === 404 && mediaTypeOf(answer) === 'application/json' && errorCodeOf(answer) === 'table_item_not_found'
+  if (answer.status !== 404 || mediaTypeOf(answer) !== 'application/json') return false
+  // Not by a parser that takes the last of two codes: what says two things is certain of none.
+  return textIn(answer.body, membersIn(answer.body)?.get('error_code')) === 'table_item_not_found'
 }
 
 /** The `error_code` of a node's error; undefined for any other body. */

@@ -1,5 +1,6 @@
+import { type Head } from '../ledger/position.js'
 import { mediaTypes } from './accept.js'
-import { type Answer, errorCodeOf, headerOf, isMissingItem, mediaTypeOf } from './answer.js'
+import { type Answer, errorCodeOf, headerOf, isCoded, isMissingItem, mediaTypeOf } from './answer.js'
 import { type BlockHead, readBlockHead } from './block-head.js'
 import { type EventPage, readEventPage } from './event-page.js'
 import { type Read } from './read.js'
@@ -51,7 +52,7 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
   // Nothing was asked for in parts, under a condition or elsewhere.
   if (answer.status !== 200) return answer.status < 400 ? 'status' : undefined
   if (!answer.isFramed) return 'incomplete'
-  if (headerOf(answer, 'content-encoding')?.toLowerCase().replace('identity', '')) return 'wrong_coding'
+  if (isCoded(answer)) return 'wrong_coding'
   // Node info need not bear one; there the body alone tells an error.
   if (answer.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(answer) !== undefined)) return 'no_position'
   // No node knows a version above its own head; showing that head with it would deny the version (law 4).
@@ -69,22 +70,23 @@ export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
   if (read.page !== undefined) return judgePage(read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
   if (read.speaksOf === undefined || read.speaksOf < oldest.version || read.speaksOf > head.version) return refused('outside_window')
   if (read.endpoint.keyedBy !== 'block') return kept({})
-  return judgeBlock(read, read.speaksOf, readBlockHead(answer.body, read.accept), head.version)
+  return judgeBlock(read, read.speaksOf, readBlockHead(answer.body, read.accept), head)
 }
 
 /** Why an answer must not be held even for a moment; undefined where a configured staleness may hold it. */
 export function whyNeverKept (answer: Answer): NotKeptReason | undefined {
   if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
   if (!answer.isFramed) return 'incomplete'
+  if (isCoded(answer)) return 'wrong_coding'
   if (answer.rest !== undefined) return 'too_large'
   return answer.isVetoVoid !== true && isVetoed(answer) ? 'vetoed' : undefined
 }
 
-function judgeBlock (read: Read, version: bigint, block: BlockHead | undefined, head: bigint): Verdict {
+function judgeBlock (read: Read, version: bigint, block: BlockHead | undefined, head: Head): Verdict {
   if (block === undefined) return refused('unreadable')
   if (version < block.first || version > block.last) return refused('wrong_block')
-  // A block is final once another follows it.
-  if (block.last >= head) return refused('newest_block')
+  // A block is final once another follows it, by the word of its node in both numbers.
+  if (block.last >= head.version || block.height >= head.blockHeight) return refused('newest_block')
   // Nodes cut long blocks without a word; the range tells how many transactions there are.
   const asked = read.query.length > 0
   if (asked && !block.counts.includes(Number(block.last - block.first) + 1)) return refused('truncated_block')
