@@ -1,5 +1,6 @@
 import { type Anchor } from '../ledger/anchors.js'
 import { type Answer } from '../reads/answer.js'
+import { readU64 } from '../reads/integer.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question, questionOfItself } from './question.js'
 
@@ -21,8 +22,10 @@ function anchorIn (body: Buffer, height: bigint, head: bigint): Anchor | undefin
     const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
     const { block_height: at, block_hash: hash, last_version: last } = block
     if (at !== String(height) || typeof hash !== 'string' || typeof last !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(hash)) return undefined
+    // Not by BigInt, which takes seconds for what may be millions of digits.
+    const lastVersion = readU64(last)
     // The newest block may still be another one tomorrow.
-    return BigInt(last) < head ? { height, hash: hash.toLowerCase() } : undefined
+    return lastVersion !== undefined && lastVersion < head ? { height, hash: hash.toLowerCase() } : undefined
   } catch {
     return undefined
   }

@@ -128,7 +128,7 @@ async function askPlainly (ask: (question: Question) => Promise<Answer>, target:
   return answer
 }
 
-/** The release that the index names as its `git_hash`; a body that is no index names none. */
+/** The release that the index names as its `git_hash`; a body that is no index names none, nor does one whose name is too long to be kept and shared with each entry. */
 function releaseIn (body: Buffer): string | undefined {
-  return /"git_hash"\s*:\s*"([0-9A-Za-z]+)"/.exec(body.toString())?.[1]
+  return /"git_hash"\s*:\s*"([0-9A-Za-z]{1,128})"/.exec(body.toString())?.[1]
 }

@@ -44,6 +44,9 @@ t.test('only a whole final block of that very height, with a position, tells any
     ['a short hash', 200, JSON.stringify({ ...block, block_hash: '0xab' })],
     ['no last version', 200, JSON.stringify({ ...block, last_version: 99 })],
     ['a last version that is none', 200, JSON.stringify({ ...block, last_version: 'x' })],
+    ['a last version below nothing', 200, JSON.stringify({ ...block, last_version: '-1' })],
+    ['a last version in another notation', 200, JSON.stringify({ ...block, last_version: '0x5' })],
+    ['a last version beyond u64', 200, JSON.stringify({ ...block, last_version: '9'.repeat(25) })],
     ['a last version at the head', 200, JSON.stringify({ ...block, last_version: '1000' })],
     ['no JSON', 200, '<html>'],
     ['null', 200, 'null']
@@ -69,4 +72,11 @@ t.test('a block that is too large to gather is let go, and tells nothing', async
     return { ...answer, rest: { [Symbol.asyncIterator]: () => rest[Symbol.asyncIterator](), destroy: () => { rest.destroy(); isLetGo = true } } }
   }, 998n), undefined)
   t.ok(isLetGo)
+})
+
+t.test('a last version of millions of digits takes no time to refuse', async t => {
+  const body = JSON.stringify({ ...block, last_version: '9'.repeat(8_000_000) })
+  const began = performance.now()
+  t.equal(await readOf(200, body), undefined)
+  t.ok(performance.now() - began < 1000)
 })
