@@ -34,6 +34,16 @@ t.test('an impossible position is no position', async t => {
   t.equal(readPosition({}), undefined)
 })
 
+t.test('a time that no clock will show is no position: believed once, no true answer could ever correct it', async t => {
+  for (const time of ['9007199254740993', '18446744073709551615']) t.equal(readPosition(stamps({ 'x-aptos-ledger-timestampusec': time })), undefined, time)
+  t.ok(readPosition(stamps({ 'x-aptos-ledger-timestampusec': '4102444800000000' })), 'the year 2100')
+})
+
+t.test('where a listing would go on at one of two places its answer proves nothing', async t => {
+  t.equal(readPosition({ ...stamps(), 'x-aptos-cursor': ['aa', 'bb'] }), undefined)
+  t.ok(readPosition({ ...stamps(), 'x-aptos-cursor': 'aa' }))
+})
+
 t.test('two families that agree are the node\'s, two that contradict each other are none', async t => {
   const own = Object.fromEntries(Object.entries(stamps()).map(([name, value]) => [name.replace('x-aptos-', 'x-node-'), value]))
   t.equal(readPosition({ ...own, ...stamps() })?.family, 'x-aptos-')

@@ -71,6 +71,9 @@ t.test('what comes not whole is a failure with its reason', async t => {
     ['cut_short', socket => socket.destroy()],
     ['cut_short', socket => socket.resetAndDestroy()],
     ['garbage', socket => socket.end('this is no HTTP\r\n\r\n')],
+    ['garbage', socket => socket.end(head('200 OK', [`x-long: ${'x'.repeat(70_000)}`, 'content-length: 2']) + '[]')],
+    ...['gzip, chunked', 'chunked, chunked', 'xchunked', 'identity'].map((coding): [string, (socket: Socket) => void] => ['garbage', socket => socket.end(head('200 OK', [`transfer-encoding: ${coding}`]) + '2\r\n[]\r\n0\r\n\r\n')]),
+    ['garbage', socket => socket.end(head('200 OK', ['transfer-encoding: gzip, chunked']) + `100000\r\n${'x'.repeat(0x100000)}\r\n0\r\n\r\n`)],
     ['timeout', socket => socket.write('HTTP/1.1 200 OK\r\n')],
     ['timeout', socket => socket.write(head('200 OK', ['content-length: 10']) + 'x')]
   ]

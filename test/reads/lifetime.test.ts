@@ -56,6 +56,11 @@ t.test('everything else is not kept, each for its reason', async t => {
     ['status', answer({ status: 404, body: 'not json' })],
     ['status', answer({ status: 404, body: 'null' })],
     ['status', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-type': 'text/html' } })],
+    ['status', answer({ status: 404, body: missing('table_item_not_found').replace('{', '{"error_code":"internal_error",') })],
+    ['status', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-type': ['application/json', 'text/html'] } })],
+    ['wrong_coding', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-encoding': 'gzip' } })],
+    ['wrong_type', answer({ headers: { 'content-type': 'application/json; a=b, text/html' } })],
+    ['wrong_type', answer({ headers: { 'content-type': ['application/json; a=b', 'text/html'] } })],
     ['no_position', answer({ headers: { 'x-aptos-block-height': undefined } })],
     ['no_position', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'x-aptos-block-height': undefined } })],
     ['no_position', answer({ headers: { 'x-aptos-ledger-version': ['90', '91'] } })],
@@ -117,6 +122,7 @@ t.test('a block is final once its last version is below the head, and not before
   const at = (head: string): Record<string, string> => ({ 'x-aptos-ledger-version': head })
   t.same(['58', '59', '60'].map(head => verdictOn({}, headOf, at(head))), ['newest_block', 'newest_block', undefined])
   t.same(['59', '60'].map(head => verdictOn(holding(10), wholeOf, at(head))), ['newest_block', undefined])
+  t.equal(verdictOn({ block_height: '9' }, headOf, at('90')), 'newest_block', 'its height says that none follows, whatever its versions say')
   t.equal(verdictOn({}, headOf, at('54')), 'outside_window', 'nor is one that the node does not know yet')
 })
 

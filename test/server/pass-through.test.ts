@@ -243,6 +243,13 @@ t.test('of a node\'s headers those come back that are on the list: no cookie, no
   t.notMatch(JSON.stringify(headers), new RegExp(new URL(stub.url).host), 'nobody learns where the node is')
 })
 
+t.test('of two lines of one name that a client believes the first is handed on, and lists are handed on whole', async t => {
+  const twice = ['content-type', 'text/plain', 'content-type', 'text/html', 'etag', '"a"', 'etag', '"b"', 'last-modified', 'a', 'last-modified', 'b', 'vary', 'Accept', 'vary', 'Origin', 'x-aptos-cursor', 'aa', ...Object.entries(stamps()).flat()]
+  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, twice).end('hi') })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(spec), { status: 200, body: 'hi', headers: { 'content-type': 'text/plain', etag: '"a"', 'last-modified': 'a', vary: 'Accept, Origin' } })
+})
+
 t.test('an answer that is odd, or no HTTP at all, harms neither the process nor the next client', async t => {
   let answer = ''
   const raw = await rawNode(t, socket => { socket.end(Buffer.from(answer, 'latin1')) })

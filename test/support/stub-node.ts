@@ -58,6 +58,11 @@ export async function rawNode (t: Test, answer: (socket: Socket, nth: number) =>
   return { url: await listening(t, server), connections: () => connections }
 }
 
+/** Listens with what is made of each connection in the test's hand; gives the address of a node. */
+export async function listenRaw (t: Test, onConnection: (socket: Socket) => void): Promise<string> {
+  return await listening(t, createServer(onConnection))
+}
+
 /** The head of an answer with all position headers. */
 export function answerIndex (_request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')

@@ -1,0 +1,45 @@
+import t from 'tap'
+import { blocks, denials, pages } from '../support/deceptive/lies/bodies.js'
+import { chunks, lengths } from '../support/deceptive/lies/framing.js'
+import { lines, statuses, types } from '../support/deceptive/lies/heads.js'
+import { positions } from '../support/deceptive/lies/positions.js'
+import { tryLies } from '../support/deceptive/trial.js'
+
+// All kinds take too long here; `npm run ci` has the rest.
+const some = 3
+
+t.test('whatever a node says of the length of an answer, a client sees it whole or not at all', async t => {
+  await tryLies(t, lengths, some)
+})
+
+t.test('whatever a node does with chunks, a client sees them whole or not at all', async t => {
+  await tryLies(t, chunks, some)
+})
+
+t.test('of the lines of a node nothing arrives that is not meant for the client, however they are written', async t => {
+  await tryLies(t, lines, some)
+})
+
+t.test('a status that was not asked for is never taken for an answer', async t => {
+  await tryLies(t, statuses, some)
+})
+
+t.test('a media type or a coding that was not asked for is neither kept nor handed on', async t => {
+  await tryLies(t, types, some)
+})
+
+t.test('a position that is none, or contradicts itself, is not shown, and no answer is believed under it', async t => {
+  await tryLies(t, positions, some)
+})
+
+t.test('a block that is not the one asked for is not handed on, and one that contradicts itself is not kept', async t => {
+  await tryLies(t, blocks, some)
+})
+
+t.test('a page of events is kept only where it is the one that was asked for', async t => {
+  await tryLies(t, pages, some)
+})
+
+t.test('a missing item is kept only where it is certain', async t => {
+  await tryLies(t, denials, some)
+})

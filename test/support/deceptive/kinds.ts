@@ -1,0 +1,102 @@
+import { stamps } from '../stub-node.js'
+
+/** A true answer, in the pieces that a lie is made from. */
+export interface Truth {
+  /** The number that tells this read from every other of its kind. */
+  readonly nth: number
+  readonly target: string
+  readonly type: string
+  readonly stamps: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** A kind of read, with a new one of it for every number. */
+export interface Kind {
+  readonly name: string
+  /** The label that it is counted under. */
+  readonly endpoint: string
+  readonly isKept: boolean
+  readonly isPassed: boolean
+  request (nth: number): string
+  truth (nth: number): Truth
+}
+
+/** Where the truthful node stands: everything that is asked for lies far below. */
+export const head = stamps({ 'x-aptos-ledger-version': '1000000', 'x-aptos-block-height': '100000', 'x-aptos-ledger-timestampusec': '5000000' })
+
+/** The block of a height: ten versions each. */
+export function blockBody (height: number, change: Record<string, unknown> = {}): string {
+  return JSON.stringify({ block_height: String(height), block_hash: `0x${height.toString(16).padStart(64, '0')}`, block_timestamp: String(height), first_version: String(height * 10), last_version: String(height * 10 + 9), transactions: null, ...change })
+}
+
+/** An event of a stream. */
+export function eventOf (sequence: number | string, change: Record<string, unknown> = {}): object {
+  return { version: '500', guid: { creation_number: '2', account_address: '0x1' }, sequence_number: String(sequence), type: '0x1::a::B', data: { sequence_number: '7' }, ...change }
+}
+
+/** A page of events. */
+export function pageBody (events: readonly object[]): string {
+  return JSON.stringify(events)
+}
+
+// As varve writes it upstream.
+const hex = (nth: number): string => `0x${nth.toString(16).padStart(64, '0')}`
+
+const tag = '0x1%3A%3Aa%3A%3AA'
+
+interface Row {
+  readonly name: string
+  readonly endpoint: string
+  readonly isKept?: boolean
+  readonly accept?: string
+  target (nth: number): string
+  posted? (nth: number): string
+  body (nth: number): string
+}
+
+const rows: readonly Row[] = [
+  {
+    name: 'table item',
+    endpoint: 'table_item',
+    isKept: true,
+    target: nth => `/v1/tables/${hex(nth)}/item?ledger_version=5000`,
+    posted: nth => `{"key_type":"u64","value_type":"u64","key":"${nth}"}`,
+    body: nth => `"item ${nth}"`
+  },
+  { name: 'modules', endpoint: 'account_modules', isKept: true, target: nth => `/v1/accounts/${hex(nth)}/modules?ledger_version=5000`, body: nth => `[{"bytecode":"0x${nth}"}]` },
+  { name: 'modules in BCS', endpoint: 'account_modules', isKept: true, accept: 'application/x-bcs', target: nth => `/v1/accounts/${hex(nth)}/modules?ledger_version=6000`, body: nth => `bcs ${nth}` },
+  { name: 'latest modules', endpoint: 'account_modules', target: nth => `/v1/accounts/${hex(nth)}/modules?limit=7`, body: nth => `[{"latest":"0x${nth}"}]` },
+  { name: 'block', endpoint: 'block_by_version', isKept: true, target: nth => `/v1/blocks/by_version/${nth * 10 + 3}`, body: nth => blockBody(nth) },
+  {
+    name: 'events',
+    endpoint: 'account_events',
+    isKept: true,
+    target: nth => `/v1/accounts/${hex(nth)}/events/${tag}/f?start=5&limit=2`,
+    body: nth => pageBody([eventOf(5, { type: `0x1::a::B${nth}` }), eventOf(6)])
+  },
+  { name: 'info', endpoint: 'info', target: () => '/v1/info', body: nth => `{"chain_id":"${nth}"}` },
+  { name: 'gas', endpoint: 'estimate_gas_price', target: () => '/v1/estimate_gas_price', body: nth => `{"gas_estimate":${nth}}` },
+  { name: 'passed read', endpoint: 'other', target: nth => `/v1/accounts/${hex(nth)}/resources`, body: nth => `[{"passed":${nth}}]` },
+  { name: 'passed question', endpoint: 'other', target: () => '/v1/view', posted: nth => `{"function":"0x1::a::f${nth}"}`, body: nth => `[${nth}]` }
+]
+
+/** Every kind of read that a client may send. */
+export const kinds: readonly Kind[] = rows.map(({ name, endpoint, isKept = false, accept = 'application/json', target, posted, body }) => ({
+  name,
+  endpoint,
+  isKept,
+  isPassed: endpoint === 'other',
+  request: nth => {
+    const sent = posted?.(nth)
+    const lines = ['host: varve', `accept: ${accept}`, ...(sent === undefined ? [] : ['content-type: application/json', `content-length: ${sent.length}`])]
+    return `${sent === undefined ? 'GET' : 'POST'} ${target(nth)} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${sent ?? ''}`
+  },
+  truth: nth => ({ nth, target: target(nth), type: accept === 'application/json' ? 'application/json; charset=utf-8' : accept, stamps: head, body: body(nth) })
+}))
+
+/** One of them by its name. */
+export function kindOf (name: string): Kind {
+  const kind = kinds.find(kind => kind.name === name)
+  if (kind === undefined) throw new Error(`no kind of read is called ${name}`)
+  return kind
+}

@@ -1,0 +1,105 @@
+import { connect, type Socket } from 'node:net'
+
+/** An answer just as it came over the wire. */
+export interface WireAnswer {
+  readonly status: number
+  /** Its head as text, lower case. */
+  readonly head: string
+  readonly lines: ReadonlyArray<readonly [string, string]>
+  readonly body: string
+  /** What marked its end: its length, its last chunk, or nothing but the end of the connection, before or after the end that was promised. */
+  readonly end: 'length' | 'chunks' | 'none' | 'closed' | 'broken'
+}
+
+/** One connection to varve, every byte of which is accounted for. */
+export class WireClient {
+  readonly #socket: Socket
+  #text = ''
+  #isClosed = false
+  #look = (): void => {}
+
+  constructor (url: string) {
+    const { hostname, port } = new URL(url)
+    this.#socket = connect(Number(port), hostname)
+    this.#socket.setNoDelay()
+    this.#socket.on('error', () => {})
+    this.#socket.on('data', chunk => {
+      this.#text += chunk.toString('latin1')
+      this.#look()
+    })
+    this.#socket.on('close', () => {
+      this.#isClosed = true
+      this.#look()
+    })
+  }
+
+  /** Whether the connection has ended. */
+  get isClosed (): boolean {
+    return this.#isClosed
+  }
+
+  /** What has come that belongs to no answer. */
+  get surplus (): string {
+    return this.#text
+  }
+
+  /** Sends a request and waits for the one answer to it. */
+  async ask (request: string): Promise<WireAnswer> {
+    if (this.#text !== '') throw new Error(`bytes that nobody asked for: ${this.#text.slice(0, 200)}`)
+    this.#socket.write(request)
+    return await new Promise(resolve => {
+      this.#look = () => {
+        const read = readAnswer(this.#text, this.#isClosed)
+        if (read === undefined) return
+        this.#look = () => {}
+        this.#text = this.#text.slice(read.length)
+        resolve(read.answer)
+      }
+      this.#look()
+    })
+  }
+
+  /** Ends the connection. */
+  close (): void {
+    this.#socket.destroy()
+  }
+}
+
+function readAnswer (text: string, isClosed: boolean): { answer: WireAnswer, length: number } | undefined {
+  const at = text.indexOf('\r\n\r\n')
+  if (at === -1) return isClosed ? { answer: { status: 0, head: text, lines: [], body: '', end: 'broken' }, length: text.length } : undefined
+  const [first = '', ...rest] = text.slice(0, at).split('\r\n')
+  const lines = rest.map((line): [string, string] => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()])
+  const found = { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1] ?? -1), head: text.slice(0, at).toLowerCase(), lines }
+  const valueOf = (name: string): string | undefined => lines.find(([other]) => other === name)?.[1]
+  const from = at + 4
+  const body = text.slice(from)
+  if (found.status === 304 || found.status === 204) return { answer: { ...found, body: '', end: 'none' }, length: from }
+  const length = valueOf('content-length')
+  if (length !== undefined) {
+    const size = /^\d+$/.test(length) ? Number(length) : NaN
+    if (body.length >= size) return { answer: { ...found, body: body.slice(0, size), end: 'length' }, length: from + size }
+  } else if (valueOf('transfer-encoding') === 'chunked') {
+    const read = readChunks(body)
+    if (read !== undefined) return { answer: { ...found, body: read.body, end: 'chunks' }, length: from + read.length }
+  } else if (isClosed) return { answer: { ...found, body, end: 'closed' }, length: text.length }
+  return isClosed ? { answer: { ...found, body, end: 'broken' }, length: text.length } : undefined
+}
+
+function readChunks (text: string): { body: string, length: number } | undefined {
+  let body = ''
+  let at = 0
+  for (;;) {
+    const end = text.indexOf('\r\n', at)
+    if (end === -1) return undefined
+    const line = text.slice(at, end)
+    if (!/^[0-9a-f]+$/i.test(line)) throw new Error(`varve sent a chunk of size ${line}`)
+    const size = parseInt(line, 16)
+    const next = end + 2 + size + 2
+    if (text.length < next) return undefined
+    if (text.slice(next - 2, next) !== '\r\n') throw new Error('varve sent a chunk that does not end')
+    if (size === 0) return { body, length: next }
+    body += text.slice(end + 2, next - 2)
+    at = next
+  }
+}
