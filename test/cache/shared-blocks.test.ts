@@ -310,7 +310,7 @@ t.test('a wider block than any chain has is answered, and neither it nor an inde
 
 t.test('a block at the far end of the u64 range is found on every replica, and its neighbours are not taken for it', async t => {
   const head = highest
-  const at64 = { 'x-aptos-ledger-version': String(head), 'x-aptos-ledger-oldest-version': String(2n ** 53n) }
+  const at64 = { 'x-aptos-ledger-version': String(head), 'x-aptos-ledger-oldest-version': String(2n ** 53n), 'x-aptos-block-height': String(highest) }
   const blocks = [block(2n ** 53n + 1n, 2n ** 53n + 1n, 50), block(2n ** 53n + 2n, 2n ** 53n + 3n, 51), block(2n ** 63n - 1n, 2n ** 63n, 60), block(head - 4000n, head - 2n, 70), block(head - 1n, head - 1n, 2n ** 63n)]
   const stub = await stubNode(t, (request, response) => {
     const version = BigInt(request.url?.split('/').at(-1) ?? '')

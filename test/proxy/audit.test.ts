@@ -2,9 +2,12 @@ import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type Entry } from '../../src/cache/entry.js'
 import { answerAtHand, answerRead } from '../../src/proxy/answer-read.js'
+import { auditAgain, auditHit } from '../../src/proxy/audit.js'
 import { Auditor, type AuditResult, type Difference } from '../../src/proxy/auditor.js'
 import { KnownRead } from '../../src/proxy/known-read.js'
 import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
+import { keysOf } from '../../src/reads/read.js'
+import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
@@ -159,6 +162,45 @@ t.test('a chain that was reset while a node was asked leaves nothing to compare'
     parts.tracker.settle({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
     ok(response, '[2]')
   }), 'unavailable')
+})
+
+t.test('what is gone, of no chain that is known, or tells of no version, is compared with nothing', async t => {
+  const { parts, results, asked } = await audited(t)
+  const { chain } = parts.tracker
+  const read = readOf(modules)
+  const { entry } = answerAtHand(parts, new KnownRead(read)) as { entry: Entry }
+  await until(() => results.length === 1, 'the hit at hand')
+  const [times, page] = [asked.length, readOf('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
+  auditAgain(parts, readOf('/v1/blocks/by_version/7'), keysOf(readOf('/v1/blocks/by_version/7'), chain ?? { id: 0, generation: 0 }))
+  auditHit(parts, page, entry)
+  parts.tracker.unsettle()
+  auditHit(parts, read, entry)
+  await until(() => results.length === 3, 'both were looked at')
+  t.same(results.slice(1), ['unavailable', 'unavailable'])
+  t.equal(asked.length, times)
+})
+
+t.test('a page of events is held against those of that start, and the path that comes to mean another stream takes nothing away', async t => {
+  const event = (nth: number, data: string): string => JSON.stringify({ version: '500', guid: { creation_number: '2', account_address: '0x1' }, sequence_number: String(nth), type: '0x1::a::B', data })
+  const page = (data: string): Answers => response => { ok(response, `[${event(5, data)},${event(6, 'b')}]`) }
+  const { afterHit, differences } = await audited(t, page('a'), readOf('/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=2'))
+  t.equal(await afterHit(page('a')), 'equal')
+  t.equal(await afterHit(respond(404, error('resource_not_found'))), 'unavailable')
+  t.equal(await afterHit(page('c')), 'rendering', 'decoded by the modules of another head')
+  t.match(differences, [{ where: 'body' }])
+})
+
+t.test('a not-found that is one no more, and a value that is none, are different', async t => {
+  const missing = respond(404, error('table_item_not_found'))
+  const body = '{"key_type":"u64","value_type":"u64","key":"7"}'
+  const match = matchEndpoint('/v1/tables/0x1/item?ledger_version=500')
+  const read = match && readRequest(match, { method: 'POST', accept: undefined, contentType: 'application/json', body: Buffer.from(body) }, { eventsDefault: 25 })
+  for (const [first, then] of [[missing, respond(200, '"1"')], [respond(200, '"1"'), missing]] as const) {
+    const { afterHit, differences } = await audited(t, first, read)
+    t.equal(await afterHit(first), 'equal')
+    t.equal(await afterHit(then), 'different')
+    t.match(differences, [{ where: 'status' }])
+  }
 })
 
 t.test('what cannot be compared for a fault of varve\'s own counts as unavailable', async t => {
