@@ -18,6 +18,10 @@ export const releaseMs = 16_500
 export const blockMs = 200
 const lateMs = 2.5 * blockMs
 
+// Windows of several lengths, so that a version is gone from one and there at another; the shortest reaches back further than the
+// blocks that varve knows the chain by can be old.
+const usualWindow = (at: number): number => 400 * (at + 1)
+
 /** The nodes, and the model of what each could have answered and when. */
 export class Fleet {
   readonly nodes: readonly FleetNode[]
@@ -34,11 +38,9 @@ export class Fleet {
     this.#noteOldest()
   }
 
-  static async start (t: Test, chain: Chain, count: number): Promise<Fleet> {
+  static async start (t: Test, chain: Chain, count: number, windowBlocksOf = usualWindow): Promise<Fleet> {
     const nodes: FleetNode[] = []
-    // Windows of several lengths, so that a version is gone from one and there at another; the shortest reaches back further than the
-    // blocks that varve knows the chain by can be old.
-    for (let at = 0; at < count; at++) nodes.push(await FleetNode.start(t, `node-${at + 1}`, 400 * (at + 1), chain.present, releaseOf(0)))
+    for (let at = 0; at < count; at++) nodes.push(await FleetNode.start(t, `node-${at + 1}`, windowBlocksOf(at), chain.present, releaseOf(0)))
     return new Fleet(chain, nodes)
   }
 

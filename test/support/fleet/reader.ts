@@ -78,7 +78,8 @@ function remember ({ wish, spelt, got }: Case, era: Era, version: bigint, { memo
   }
 }
 
-function describe ({ wish, spelt, span, floor, got }: Case, { fleet }: World): string {
+/** All that is needed to look into an answer. */
+export function describe ({ wish, spelt, span, floor, got }: Case, { fleet }: World): string {
   const lines = Object.entries(got.headers).filter(([name]) => name.startsWith('x-node-') || name === 'cache-status' || name === 'retry-after')
   const how = fleet.nodes.map(({ name, moments }) => `${name}: ${moments.between(span.from - 3000, span.to).slice(-12).map(({ at, condition, era, release, oldest, head }) => `${Math.round(at - span.from)} ${condition} era ${era} ${release.slice(0, 4)} [${oldest}, ${head}]`).join('; ')}`)
   return [

@@ -1,0 +1,98 @@
+import { once } from 'node:events'
+import { WebSocket } from 'undici'
+
+// Of these all that are alive are counted, also those that keep no process alive and that nothing but a forgotten list still holds.
+const counted = { timers: 'Object.getPrototypeOf(setTimeout(() => {}, 0))', sockets: 'process.getBuiltinModule("net").Socket.prototype' }
+
+const asked = `({
+  external: process.memoryUsage().external,
+  rss: process.memoryUsage.rss(),
+  spaces: process.getBuiltinModule('v8').getHeapSpaceStatistics().map(space => [space.space_name, space.space_used_size]),
+  list: process.getActiveResourcesInfo()
+})`
+
+interface Told { readonly external: number, readonly rss: number, readonly spaces: Array<[name: string, bytes: number]>, readonly list: string[] }
+
+/** What one process holds when nothing is left to collect. */
+export interface Held {
+  /** In the heap and outside it, without compiled code. */
+  readonly bytes: number
+  readonly rssBytes: number
+  readonly timers: number
+  readonly sockets: number
+  /** What Node says keeps the process alive, by kind. */
+  readonly resources: Readonly<Record<string, number>>
+}
+
+/** Looks into a process that was started with --inspect; it has garbage collected there first. */
+export async function heldBy (inspectorUrl: string): Promise<Held> {
+  const inspector = await Inspector.open(inspectorUrl)
+  try {
+    // Twice: what is freed by the first may let go of buffers outside the heap.
+    for (let turn = 0; turn < 2; turn++) await inspector.call('HeapProfiler.collectGarbage')
+    const told = await inspector.evaluate(asked) as Told
+    const resources: Record<string, number> = {}
+    for (const kind of told.list) resources[kind] = (resources[kind] ?? 0) + 1
+    return {
+      // What was compiled grows with whatever runs for the first time, and is no one's to let go of.
+      bytes: told.spaces.filter(([name]) => !name.startsWith('code')).reduce((sum, [, bytes]) => sum + bytes, told.external),
+      rssBytes: told.rss,
+      timers: await inspector.countOf(counted.timers),
+      sockets: await inspector.countOf(counted.sockets),
+      resources
+    }
+  } finally {
+    inspector.close()
+  }
+}
+
+interface Said { readonly id?: number, readonly result?: unknown, readonly error?: { readonly message: string } }
+interface Remote { readonly result: { readonly value?: unknown, readonly objectId?: string } }
+
+class Inspector {
+  readonly #socket: WebSocket
+  readonly #waiting = new Map<number, (said: Said) => void>()
+  #last = 0
+
+  private constructor (socket: WebSocket) {
+    this.#socket = socket
+    socket.addEventListener('message', ({ data }) => {
+      const said = JSON.parse(String(data)) as Said
+      if (said.id !== undefined) this.#waiting.get(said.id)?.(said)
+    })
+  }
+
+  static async open (url: string): Promise<Inspector> {
+    const socket = new WebSocket(url)
+    await once(socket, 'open')
+    return new Inspector(socket)
+  }
+
+  async call (method: string, params: object = {}): Promise<unknown> {
+    const id = ++this.#last
+    const answered = new Promise<Said>(resolve => { this.#waiting.set(id, resolve) })
+    this.#socket.send(JSON.stringify({ id, method, params }))
+    const { result, error } = await answered
+    this.#waiting.delete(id)
+    if (error !== undefined) throw new Error(`${method}: ${error.message}`)
+    return result
+  }
+
+  async evaluate (expression: string): Promise<unknown> {
+    return (await this.call('Runtime.evaluate', { expression, returnByValue: true }) as Remote).result.value
+  }
+
+  /** How many objects of a kind are alive. */
+  async countOf (prototype: string): Promise<number> {
+    const objectGroup = 'counted'
+    const { result } = await this.call('Runtime.evaluate', { expression: prototype, objectGroup }) as Remote
+    const { objects } = await this.call('Runtime.queryObjects', { prototypeObjectId: result.objectId, objectGroup }) as { objects: { objectId: string } }
+    const count = await this.call('Runtime.callFunctionOn', { objectId: objects.objectId, functionDeclaration: 'function () { return this.length }', returnByValue: true }) as Remote
+    await this.call('Runtime.releaseObjectGroup', { objectGroup })
+    return Number(count.result.value)
+  }
+
+  close (): void {
+    this.#socket.close()
+  }
+}

@@ -1,0 +1,55 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { ask } from '../client.js'
+import { type Chance } from '../fleet/chance.js'
+import { spell } from '../fleet/spell.js'
+import { drawWish } from '../fleet/wish.js'
+import { token } from './configuration.js'
+import { type Soak } from './soak.js'
+
+const scrapeEveryMs = 200
+const purgeEveryMs = 1500
+const purgeAllShare = 0.1
+const reloadEveryMs = 7000
+
+/** Scrapes and looks, as monitoring does. */
+export async function watchOn ({ program, tally }: Soak, signal: AbortSignal): Promise<void> {
+  const pages = [['/metrics', /^varve_upstream_up\{/m], ['/status.json', /^\{"ready":true/], ['/readyz', /^\{"ready":true/], ['/healthz', /./]] as const
+  while (!signal.aborted) {
+    for (const [page, pattern] of pages) {
+      const { status, body } = await ask(program.adminUrl, page)
+      if (status !== 200 || !pattern.test(body)) tally.fail(`${page} says ${status}`, body.slice(0, 300))
+      await pause(scrapeEveryMs)
+    }
+  }
+}
+
+/** Purges one read or, now and then, everything. */
+export async function purgeOn ({ program, world, tally }: Soak, chance: Chance, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    if (!await waited(chance.below(2 * purgeEveryMs), signal)) return
+    const isAll = chance.is(purgeAllShare)
+    const wish = drawWish(chance, world.fleet, world.chain.present)
+    if (wish.kind === 'nonsense') continue
+    const { method, target, body } = spell(wish)
+    const wanted = isAll ? { all: true } : { method, url: target, ...(body !== undefined && { body }) }
+    const { status, body: said } = await ask(program.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(wanted) })
+    tally.fault(isAll ? 'purge of all' : 'purge')
+    // What Redis could not be told yet is promised for later.
+    const isTaken = (status === 200 || status === 202) && said.startsWith('{"purged":true')
+    const isForNothing = status === 400 && (wish.kind === 'gas' || wish.kind === 'info')
+    if (!isTaken && !isForNothing) tally.fail(`a purge says ${status}`, `${JSON.stringify(wanted)} ${said}`)
+  }
+}
+
+/** Has varve go over to another configuration now and then. */
+export async function reloadOn ({ program, tally }: Soak, configOf: (turn: number) => object, signal: AbortSignal): Promise<void> {
+  for (let turn = 1; await waited(reloadEveryMs, signal); turn++) {
+    tally.fault('reload')
+    await program.reload(configOf(turn))
+  }
+}
+
+/** Waits, unless the run is over before. */
+export async function waited (ms: number, signal: AbortSignal): Promise<boolean> {
+  return await pause(ms, true, { signal }).catch(() => false)
+}

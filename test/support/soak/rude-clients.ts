@@ -1,0 +1,95 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Got } from '../client.js'
+import { type Chance } from '../fleet/chance.js'
+import { spell, type Spelt } from '../fleet/spell.js'
+import { drawWish } from '../fleet/wish.js'
+import { type Soak } from './soak.js'
+import { isRefusal } from './verdict.js'
+
+const leaveEveryMs = 40
+const mostSentAhead = 4
+const longestStayMs = 60
+
+/** Clients that send some requests, or the beginning of one, and are gone before they are answered, or in the middle of it. */
+export async function leaveOn ({ program, world, tally }: Soak, chance: Chance, signal: AbortSignal): Promise<void> {
+  const { hostname, port } = new URL(program.url)
+  const gone: Array<Promise<void>> = []
+  while (!signal.aborted) {
+    const texts = Array.from({ length: chance.between(1, mostSentAhead) }, () => wireOf(spell(drawWish(chance, world.fleet, world.chain.present), chance)))
+    const text = texts.join('')
+    const sent = chance.is(0.2) ? text.slice(0, chance.between(1, text.length - 1)) : text
+    const stayMs = chance.is(0.3) ? 0 : chance.below(longestStayMs)
+    gone.push((async () => {
+      const socket = connect(Number(port), hostname)
+      socket.on('error', () => {})
+      socket.write(sent)
+      await pause(stayMs)
+      if (chance.is(0.5)) socket.resetAndDestroy()
+      else socket.destroy()
+      tally.left('rude')
+    })())
+    await pause(chance.below(2 * leaveEveryMs))
+  }
+  await Promise.all(gone)
+}
+
+const largeEveryMs = 4000
+const sipMs = 8
+const mostRead = 400_000
+
+/** Reads a body that is too large to be kept: at once, in sips with pauses between, or not to its end. */
+export async function readLargeOn (soak: Soak, large: Large, chance: Chance, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await readLarge(soak, large, chance.pick(['at once', 'in sips', 'in part']))
+    await pause(chance.below(2 * largeEveryMs), undefined, { signal }).catch(() => {})
+  }
+}
+
+/** A large answer, and how it is asked for. */
+export interface Large { readonly spelt: Spelt, readonly version: bigint, readonly right: Buffer }
+
+async function readLarge ({ program, world, tally }: Soak, { spelt: { target }, version, right }: Large, how: 'at once' | 'in sips' | 'in part'): Promise<void> {
+  const from = performance.now()
+  const sent = request(`${program.url}${target}`, { agent: false })
+  sent.end()
+  let size = 0
+  let text = ''
+  let isRight = true
+  try {
+    const [response] = await once(sent, 'response') as [IncomingMessage]
+    const { statusCode: status = 0, headers } = response
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      if (status !== 200) text += chunk.toString()
+      else isRight &&= chunk.equals(right.subarray(size, size + chunk.length))
+      size += chunk.length
+      if (how === 'in sips') await pause(sipMs)
+      if (how === 'in part' && size > mostRead) break
+    }
+    const isWhole = size === right.length || (how === 'in part' && size > mostRead)
+    const got: Got = { status, headers, rawNames: [], body: text, bytes: Buffer.from(text) }
+    tally.answer(`large ${how}`, got, performance.now() - from)
+    if (status === 200 && !(isRight && isWhole)) tally.fail(`a large body of ${size} bytes instead of ${right.length}, read ${how}, is not what the chain says`, target)
+    if (status === 410 && world.fleet.mayAllLack(world.chain.present, { from, to: performance.now() }, version)) return
+    if (isRefusal(got)) tally.grant('refused')
+    else if (status !== 200) mustBeTroubled(`${status} ${text}`)
+  } catch (error) {
+    // A body that breaks off must never be taken for whole, so that its connection ends.
+    mustBeTroubled(String(error))
+    tally.left('large, broken off,')
+  } finally {
+    sent.destroy()
+  }
+
+  function mustBeTroubled (what: string): void {
+    const span = { from: from - 2000, to: performance.now() }
+    if (!world.fleet.wasAny(span, ({ condition }) => condition !== 'up')) tally.fail(`a large answer came to nothing, ${what}, though no node had any trouble`, target)
+  }
+}
+
+function wireOf ({ method, target, headers, body }: Spelt): string {
+  const all = { host: 'varve', ...headers, ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }) }
+  return `${method} ${target} HTTP/1.1\r\n${Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body ?? ''}`
+}
