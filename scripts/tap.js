@@ -10,6 +10,11 @@ const commonplace = /^(?:stdio|cwd|externalID|command|args|jobId):|^ {2}- /
 
 /** Runs test files, a line for each as it ends, and answers with the count and tap's own exit code. */
 export async function runTap (...args) {
+  return await runTapTelling(() => {}, ...args)
+}
+
+/** The same, and tells what tests have to say beside whether they passed. */
+export async function runTapTelling (tell, ...args) {
   // There is a compiler only once the packages are installed.
   const { printAll } = await import('./printed.js')
   printAll()
@@ -19,7 +24,11 @@ export async function runTap (...args) {
   const { child, ended } = start(program('tap/dist/esm/run.mjs', 'run', '--reporter=tap', ...args), {
     stdio: ['ignore', 'pipe', 'inherit']
   })
-  for await (const line of createInterface({ input: child.stdout })) count.line(line)
+  for await (const line of createInterface({ input: child.stdout })) {
+    count.line(line)
+    const comment = /^ +# (?!Subtest|time=)(.+)$/.exec(line)?.[1]
+    if (comment !== undefined) tell(comment)
+  }
   return { count, code: (await ended).code }
 }
 
