@@ -34,7 +34,7 @@ function audit (parts: Parts, read: Read, entry: Entry): void {
 // What a state of the moment turned out to be is history too; what nodes know or reckon of the moment cannot be had again.
 function askedOf (read: Read, { readAt }: Entry): Read | undefined {
   if (read.speaksOf !== undefined || read.page !== undefined) return read
-  return readAt === undefined ? undefined : atVersion(read, readAt.head.version)
+  return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }
 
 async function compared (parts: Parts, read: Read, entry: Entry): Promise<AuditResult> {

@@ -75,6 +75,14 @@ t.test('the same answer is equal, by whichever way the hit was given, and stays'
   t.same(differences, [])
 })
 
+t.test('what has made room for others while it was compared is equal all the same', async t => {
+  const { afterHit, parts } = await audited(t)
+  t.equal(await afterHit(response => {
+    parts.memory.clear()
+    ok(response, '[1]')
+  }), 'equal')
+})
+
 t.test('each part of an answer is compared, and what differs is forgotten', async t => {
   const cases: Array<[what: string, then: Answers, where: string, result: AuditResult]> = [
     ['another body', response => { ok(response, '[2]') }, 'body', 'different'],
@@ -150,10 +158,13 @@ t.test('a state of the moment is held against the version that it was read at; w
   t.equal(await afterHit(response => { ok(response, '[2]') }), 'different')
   t.match(differences, [{ read: { version: 1000n } }])
   t.equal(parts.memory.entries, 0)
-  const gas = await audited(t, response => { ok(response, '{"gas_estimate":100}') }, readOf('/v1/estimate_gas_price'))
-  for (let nth = 0; nth < 3; nth++) t.match(await answerRead(gas.parts, readOf('/v1/estimate_gas_price')), { name: 'hit_memory' })
-  t.equal(gas.asked.length, 1)
-  t.same(gas.results, [])
+  for (const [target, body, stamped] of [['/v1/estimate_gas_price', '{"gas_estimate":100}', stamps()], ['/v1/info', '{}', {}]] as const) {
+    const moment = await audited(t, respond(200, body, stamped), readOf(target))
+    let looked = 0
+    Object.assign(moment.parts.auditor, { audit: async () => { looked++ } })
+    for (let nth = 0; nth < 3; nth++) t.match(await answerRead(moment.parts, readOf(target)), { name: 'hit_memory' })
+    t.equal(looked, 0, target)
+  }
 })
 
 t.test('a chain that was reset while a node was asked leaves nothing to compare', async t => {
