@@ -1,4 +1,5 @@
 import t from 'tap'
+import { auditResults } from '../../src/proxy/auditor.js'
 import { Chain } from '../support/fleet/chain.js'
 import { Chance } from '../support/fleet/chance.js'
 import { blockMs, Fleet } from '../support/fleet/fleet.js'
@@ -82,6 +83,10 @@ t.test(`after ${seconds} s of reads, faults and restarts nothing of varve has gr
   t.ok(grantedAfter < requests / 1000, `${grantedAfter} answers were when all was well again, as where a burst comes upon a machine that has other things to do`)
   t.equal(total(after.series, 'varve_chain_resets_total'), 0, 'no trouble was taken for another chain')
   t.equal(total(after.series, 'varve_corrupt_entries_total'), 0)
+  const audited = (result: string): number => after.series.get(`varve_audit_total{result="${result}"}`) ?? 0
+  t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
+  t.equal(audited('different'), 0, 'no audit has found what is kept to be wrong')
+  t.ok(audited('equal') > 100, `${audited('equal')} found it to be right`)
   t.ok(requests >= leastAnswers, `${requests} answers`)
   await stopUnderWay(t, soak, chance)
   t.same(program.complaints, [], 'it has written nothing to standard error')

@@ -65,14 +65,17 @@ function judgeGas ({ spelt, got }: Case, era: Era, shown: Shown | undefined): st
 
 /** A page is what the stream held at the position on the answer; one that a node had forgotten may lack its beginning. */
 function judgeEvents (given: Case, wish: Wish & { kind: 'events' }, world: World, era: Era, shown: Shown | undefined): string | undefined {
-  const { got, spelt, span } = given
+  const { got, spelt, span, floor } = given
   const right = answerOf(era, spelt, shown?.height ?? era.archive.height)
   if (got.status === 200 && isSame(got, right)) return undefined
   // What is not there, or cannot be read, is believed of the node with the longest history alone (law 11).
   const isExcused = got.status >= 500 && (world.fleet.stoodStill(span) || ((wish.form === 'bcs' || isEmpty(right)) && !world.fleet.isAllUp(era, span)))
   // One that lags may have nothing to give yet, which is believed of it no more than of one that has forgotten.
   const mustGive = got.status >= 500 && !world.fleet.isAllUp(era, span)
-  if (!isExcused && world.fleet.isAble(era, span, hasEvents(wish, era, mustGive))) return `not the page at this position, ${got.status} for ${right.status}, though a node that lived had its events`
+  // In BCS nobody can tell the page of one that remembers and lags from that of one that has forgotten and is ahead.
+  const has = hasEvents(wish, era, mustGive)
+  const leastHead = wish.form === 'bcs' ? floor.versions[era.index] ?? -1n : -1n
+  if (!isExcused && world.fleet.isAble(era, span, window => has(window) && window.head >= leastHead)) return `not the page at this position, ${got.status} for ${right.status}, though a node that lived had its events`
   if (given.wasKept(era)) return `${got.status} for a page that was kept`
   switch (got.status) {
     case 200: return wish.form === 'bcs' || isTail(got, right) ? undefined : 'a page with other events than the stream has'
