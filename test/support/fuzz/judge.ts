@@ -1,0 +1,138 @@
+import { type Reply } from '../../../src/sandbox/reply.js'
+import { isHistory, type Memory, readOf } from './memory.js'
+import { isOnPurpose } from './on-purpose.js'
+import { isRefusal, type Moment, type Oracle } from './oracle.js'
+import { difference, lineOf, plainBody } from './same.js'
+import { headerOf, type Sent } from './sent.js'
+import { positionOn, type Shown } from './shown.js'
+import { outcomeOf } from './tally.js'
+import { type Answered } from './wire.js'
+
+/** One request, what varve answered, and what the node says to the very same bytes. */
+export interface Exchange {
+  readonly sent: Sent
+  readonly got: Answered
+  readonly direct: Answered
+  /** The node when it was sent and when it was answered. */
+  readonly from: Moment
+  readonly to: Moment
+  /** What had been shown when it was sent. */
+  readonly floor: Shown | undefined
+  /** Every release that the node has run so far. */
+  readonly releases: readonly string[]
+  /** Whether the same request was known to be kept when it was sent. */
+  readonly wasKept: boolean
+}
+
+/** The verdict: why an answer is wrong, or undefined. */
+export interface Judgement {
+  readonly wrong: string | undefined
+  readonly shown: Shown | undefined
+}
+
+// What gas costs changes every so many blocks.
+const gasBlocks = 40
+
+/** Decides whether an answer is right. */
+export function judge (exchange: Exchange, oracle: Oracle, memory: Memory): Judgement {
+  const { got, direct } = exchange
+  if (direct.status >= 400 && direct.headers['content-type'] === undefined) {
+    // Nobody could read it; who cannot may hang up.
+    return wrong(got.status === 0 || isClientError(got.status) ? undefined : `${got.status} for what is no request`)
+  }
+  if (got.status === 0) return wrong('no answer')
+  const shown = positionOn(got, oracle.archive)
+  if (typeof shown === 'string') return wrong(shown)
+  const { sent, floor } = exchange
+  if (shown !== undefined && floor !== undefined && (shown.version < floor.version || shown.oldest < floor.oldest)) return wrong(`the position has gone back to ${shown.version}, ${shown.oldest} from ${floor.version}, ${floor.oldest}`)
+  const read = readOf(sent)
+  if (got.status < 400 && read?.speaksOf !== undefined && (shown?.version ?? 0n) < read.speaksOf) return wrong(`the position ${shown?.version} is below the version ${read.speaksOf} that the answer speaks of`)
+  return { wrong: judgeAnswer(exchange, oracle, memory, shown) ?? judgeForm(exchange, oracle, memory, shown), shown }
+}
+
+function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown: Shown | undefined): string | undefined {
+  const { got, direct, sent, from, to, wasKept } = exchange
+  const outcome = outcomeOf(got.headers['cache-status'])
+  if (outcome === undefined) return `Cache-Status says ${got.headers['cache-status']}`
+  if (wasKept && outcome !== 'hit' && outcome !== 'pruned hit') return `what was kept is ${outcome}`
+  if (outcome === 'refused') return judgeRefusal(exchange)
+  // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
+  if (outcome === 'forwarded' && got.status < 400 && direct.headers['x-aptos-ledger-version'] !== undefined && shown !== undefined && shown.height < from.height) return `read at height ${shown.height}, though the node had got to ${from.height} before`
+  const differences = moments(exchange, outcome, shown).map(moment => differs(sent, got, oracle.says(sent, moment), memory))
+  return differences.includes(undefined) ? undefined : `${outcome} with ${differences[0] ?? 'nothing to compare with'} (node at ${to.height}, its history from ${to.oldest})`
+}
+
+/** What varve refuses by itself the node refuses too, but for what is on purpose; what is gone is gone there too, in the same words. */
+function judgeRefusal ({ sent, got, direct, floor }: Exchange): string | undefined {
+  if (!isClientError(got.status)) return `refused with ${got.status}`
+  if (isRefusal(direct.status, name => direct.headers[name] !== undefined, direct.bytes) || isOnPurpose(sent, floor?.version)) return undefined
+  const isGone = got.status === 410 && direct.status === 410 && (sent.method === 'HEAD' || got.bytes.equals(direct.bytes))
+  return isGone ? undefined : `refused with ${got.status} ${got.bytes.toString()}, but the node says ${direct.status} ${direct.bytes.toString('latin1', 0, 300)}`
+}
+
+/** When the node may have been asked for what was answered. */
+function moments ({ from, to, sent, releases, got }: Exchange, outcome: string, shown: Shown | undefined): Moment[] {
+  const height = shown?.height ?? to.height
+  switch (outcome) {
+    // What is kept is as it was; a release renders anew what a node still has.
+    case 'hit': {
+      const isGas = /^[^?]*\/estimate_gas_price(?:\?|$)/.test(sent.target)
+      const heights = isGas ? Array.from({ length: Math.floor(height / gasBlocks) + 1 }, (_, at) => height - at * gasBlocks) : [height]
+      return heights.map(at => ({ height: at, oldest: 0, release: to.release }))
+    }
+    case 'pruned hit': return releases.map(release => ({ height, oldest: 0, release }))
+    case 'forwarded': return between(from.oldest, to.oldest).map(oldest => ({ height, oldest, release: to.release }))
+    default: {
+      // What is not there yet may have come while it was under way.
+      const heights = got.status === 404 ? [height, ...between(from.height, to.height)] : [height]
+      return heights.flatMap(at => between(from.oldest, to.oldest).map(oldest => ({ height: at, oldest, release: to.release })))
+    }
+  }
+}
+
+const between = (from: number, to: number): number[] => from === to ? [from] : [from, to]
+
+function differs (sent: Sent, got: Answered, right: Reply, memory: Memory): string | undefined {
+  if (got.status === 304) return notModified(sent, got, right, memory)
+  // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
+  if (isRefusal(right.status, name => lineOf(right, name) !== undefined, right.body)) return got.status === right.status ? undefined : `${got.status} for ${right.status}`
+  if (isInfo(sent) && right.status === 200 && got.status === 200) return sent.method === 'HEAD' || membersOf(got.bytes, sent, got) === membersOf(right.body) ? undefined : 'not the info of this node'
+  return difference(sent, got, right)
+}
+
+/** A 304 says that a body which the client has is the one that the node would give. */
+function notModified (sent: Sent, got: Answered, right: Reply, memory: Memory): string | undefined {
+  const { etag } = got.headers
+  const asked = headerOf(sent, 'if-none-match') ?? ''
+  if (right.status !== 200) return `304 for ${right.status}`
+  if (etag === undefined || got.bytes.length > 0) return '304 without a tag, or with a body'
+  if (asked !== '*' && !asked.includes(etag)) return `304 for ${etag}, which was not asked for`
+  return isInfo(sent) || memory.isTagOf(etag, lineOf(right, 'content-type') ?? '', right.body) !== false ? undefined : `304 for ${etag}, which is the tag of another body`
+}
+
+const isInfo = ({ target }: Sent): boolean => /\/info(?:\?|$)/.test(target)
+
+// Its members come in another order each time.
+function membersOf (bytes: Buffer, sent?: Sent, got?: Answered): string {
+  const body = sent === undefined || got === undefined ? bytes : plainBody(sent, got)
+  return JSON.stringify(Object.entries(JSON.parse(body.toString()) as object).sort())
+}
+
+/** Tags, codings and keys. */
+function judgeForm ({ sent, got, to }: Exchange, oracle: Oracle, memory: Memory, shown: Shown | undefined): string | undefined {
+  const { etag, 'content-type': type = '', 'content-encoding': coding = '' } = got.headers
+  const body = plainBody(sent, got)
+  if (typeof body === 'string') return body
+  const read = readOf(sent)
+  const right = oracle.says(sent, { height: shown?.height ?? to.height, oldest: 0, release: to.release })
+  if (got.status === 200 && etag !== undefined && sent.method !== 'HEAD') {
+    const mixed = memory.tag(etag, type, coding, body)
+    if (mixed !== undefined) return mixed
+  }
+  if (read === undefined || !isHistory(read, oracle.archive.position(to.height).version)) return undefined
+  if (right.status !== 200 && !right.body.includes('"table_item_not_found"')) return undefined
+  return memory.key(sent, read, right, to.release)
+}
+
+const isClientError = (status: number): boolean => status >= 400 && status < 500
+const wrong = (text: string | undefined): Judgement => ({ wrong: text, shown: undefined })

@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto'
+import { keysOf, type Read, targetOf } from '../../../src/reads/read.js'
+import { matchEndpoint, readRequest } from '../../../src/reads/read-request.js'
+import { Refusal } from '../../../src/reads/refusal.js'
+import { type Reply } from '../../../src/sandbox/reply.js'
+import { headerOf, type Sent } from './sent.js'
+
+const digestOf = (...parts: (string | Buffer)[]): string => {
+  const digest = createHash('sha1')
+  for (const part of parts) digest.update(part).update('\n')
+  return digest.digest('base64')
+}
+
+/** What varve makes of a request; undefined for what it refuses or does not know. */
+export function readOf (sent: Sent): Read | undefined {
+  try {
+    const match = matchEndpoint(sent.target)
+    if (match === undefined) return undefined
+    const request = { method: sent.method, accept: headerOf(sent, 'accept'), contentType: headerOf(sent, 'content-type'), body: Buffer.from(sent.body ?? '', 'latin1'), minVersion: headerOf(sent, 'x-varve-min-ledger-version') }
+    return readRequest(match, request, { eventsDefault: 25 })
+  } catch (error) {
+    if (error instanceof Refusal) return undefined
+    throw error
+  }
+}
+
+/** What was seen so far, so that no two answers can be mixed up. */
+export class Memory {
+  readonly #tags = new Map<string, string>()
+  readonly #keys = new Map<string, { readonly answer: string, readonly sent: Sent }>()
+  #stored = new Set<string>()
+
+  /** A tag stands for one body of one type in one coding, always. */
+  tag (etag: string, type: string, coding: string, body: Buffer): string | undefined {
+    const stands = digestOf(type, coding, body)
+    const before = this.#tags.get(etag)
+    if (before !== undefined && before !== stands) return `the ETag ${etag} stands for two answers`
+    this.#tags.set(etag, stands)
+    return undefined
+  }
+
+  /** Whether a tag was seen on this very body in some coding; undefined for one that was never seen. */
+  isTagOf (etag: string, type: string, body: Buffer): boolean | undefined {
+    const stands = this.#tags.get(etag)
+    return stands === undefined ? undefined : ['', 'br', 'gzip'].some(coding => digestOf(type, coding, body) === stands)
+  }
+
+  /** What the node says of history for a request; two that it answers differently must not have one key. */
+  key (sent: Sent, read: Read, { status, body, headers }: Reply, release: string): string | undefined {
+    const keys = keysOf(read, { id: 4, generation: 1 })
+    const cursor = headers.find(([name]) => name === 'x-aptos-cursor')?.[1] ?? ''
+    const key = `${status === 200 ? keys.value : keys.text} ${read.endpoint.name === 'account_modules' ? release : ''}`
+    const answer = digestOf(String(status), cursor, body)
+    const before = this.#keys.get(key)
+    if (before !== undefined && before.answer !== answer) return `${JSON.stringify(before.sent)} is answered otherwise by the node, and has the same key`
+    this.#keys.set(key, { answer, sent })
+    return undefined
+  }
+
+  /** It was kept: the same request to the letter is answered from the cache from now on. */
+  keep (sent: Sent): void {
+    this.#stored.add(JSON.stringify(sent))
+  }
+
+  isKept (sent: Sent): boolean {
+    return this.#stored.has(JSON.stringify(sent))
+  }
+
+  /** Nothing need be kept any more. */
+  forget (): void {
+    this.#stored = new Set()
+  }
+}
+
+/** Whether the answer to a read is history: the same whenever it is asked for. */
+export const isHistory = (read: Read, head: bigint): boolean => read.speaksOf !== undefined && read.speaksOf <= head
+
+/** How a read goes upstream, for who looks into a fault. */
+export const upstreamOf = (read: Read): string => `${read.endpoint.method} ${targetOf(read)} ${read.body?.sent ?? ''}`

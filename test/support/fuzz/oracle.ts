@@ -1,0 +1,45 @@
+import { answer } from '../../../src/sandbox/answer.js'
+import { type Ledger } from '../../../src/sandbox/ledger.js'
+import { type Settings } from '../../../src/sandbox/options.js'
+import { type Reply } from '../../../src/sandbox/reply.js'
+import { receivedOf, type Sent } from './sent.js'
+
+/** When a node is asked: how far it has got, what it has forgotten, and which release it runs. */
+export interface Moment {
+  readonly height: number
+  /** The height below which all is forgotten; 0 for an archive. */
+  readonly oldest: number
+  readonly release: string
+}
+
+/** What a node says at any moment, by the ledger's own functions over the same chain with nothing forgotten. */
+export class Oracle {
+  readonly archive: Ledger
+  readonly #settings: Settings
+  readonly #known = new Map<string, Reply>()
+
+  constructor (archive: Ledger, settings: Settings) {
+    this.archive = archive
+    this.#settings = settings
+  }
+
+  says (sent: Sent, moment: Moment): Reply {
+    const name = JSON.stringify([sent, moment])
+    const known = this.#known.get(name)
+    if (known !== undefined) return known
+    const position = this.archive.position(moment.height)
+    const { firstVersion, height } = this.archive.block(moment.oldest)
+    this.archive.release = moment.release
+    const reply = answer(receivedOf(sent), { ledger: this.archive, position: { ...position, oldestVersion: firstVersion, oldestBlockHeight: height } }, this.#settings)
+    // Asked several times of one request, and hardly again.
+    if (this.#known.size > 200) this.#known.clear()
+    this.#known.set(name, reply)
+    return reply
+  }
+}
+
+/** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
+export function isRefusal (status: number, bears: (name: string) => boolean, body: Buffer): boolean {
+  if (bears('x-aptos-ledger-version')) return false
+  return status === 405 || status === 415 || status === 411 || status === 413 || status === 414 || status === 400 || (status === 404 && (body.length === 0 || body.includes('"web_framework_error"')))
+}

@@ -1,0 +1,62 @@
+import { type Ledger } from '../../../src/sandbox/ledger.js'
+import { streams, tableKeys, valueTypes, versionOf, type Wish } from './wish.js'
+
+/** What is asked for, its versions and cursors told in full. */
+export type Plain =
+  | { readonly kind: 'table', readonly handle: string, readonly keyType: string, readonly spellings: readonly string[], readonly valueType: string, readonly version: bigint | undefined }
+  | { readonly kind: 'modules', readonly account: string, readonly version: bigint | undefined, readonly limit: number | undefined, readonly start: string | undefined }
+  | { readonly kind: 'events', readonly account: string, readonly handle: string, readonly field: string, readonly start: bigint | undefined, readonly limit: number | undefined }
+  | { readonly kind: 'block', readonly version: bigint, readonly transactions: 'true' | 'false' | undefined }
+  | { readonly kind: 'path', readonly target: string }
+
+/** What a run has come to. */
+export interface Known {
+  readonly ledger: Ledger
+  /** Cursors on earlier answers. */
+  readonly cursors: readonly string[]
+}
+
+const noCursor = '00'
+
+export function plainOf (wish: Wish, { ledger, cursors }: Known): Plain {
+  switch (wish.kind) {
+    case 'table': {
+      const [keyType, ...spellings] = tableKeys[wish.key] ?? ['u64', '"7"']
+      return { kind: 'table', handle: wish.handle, keyType, spellings, valueType: valueTypes[wish.value] ?? 'u64', version: wish.version && versionOf(wish.version, ledger) }
+    }
+    case 'modules': {
+      const start = wish.cursor === undefined ? undefined : cursors[cursors.length - 1 - wish.cursor % Math.max(1, cursors.length)] ?? noCursor
+      return { kind: 'modules', account: wish.account, version: wish.version && versionOf(wish.version, ledger), limit: wish.limit, start }
+    }
+    case 'events': {
+      const [account, handle, field] = streams[wish.stream] ?? streams[0]
+      const end = BigInt(wish.stream === 1 || wish.stream > 2 ? Math.floor(ledger.height / 3) : wish.stream === 2 ? Math.floor(ledger.height / 200) + 1 : ledger.height + 1)
+      const start = wish.start && (wish.start.from === 'end' ? end : 0n) + BigInt(wish.start.by)
+      return { kind: 'events', account, handle, field, start: start !== undefined && start < 0n ? 0n : start, limit: wish.limit }
+    }
+    case 'block': return { kind: 'block', version: versionOf(wish.version, ledger), transactions: wish.transactions }
+    case 'path': return wish
+  }
+}
+
+/** The same but for one thing, which a cache must not take for it. */
+export function neighbourOf (plain: Plain, which: number): Plain {
+  const by = [1, -1, 2, -2][which % 4] ?? 1
+  const moved = (number: bigint): bigint => number + BigInt(by) < 0n ? 0n : number + BigInt(by)
+  switch (plain.kind) {
+    case 'table':
+      if (which % 3 === 0 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }
+      if (which % 3 === 1) return { ...plain, valueType: valueTypes[which % valueTypes.length] ?? 'u64' }
+      return which % 2 === 0 ? { ...plain, version: undefined } : { ...plain, handle: plain.handle === '42' ? '5eed' : '42' }
+    case 'modules':
+      if (which % 3 === 0 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }
+      if (which % 3 === 1) return { ...plain, limit: plain.limit === undefined ? 2 : which % 2 === 0 ? undefined : plain.limit + 1 }
+      return which % 2 === 0 ? { ...plain, start: undefined } : { ...plain, account: plain.account === 'cafe' ? '42' : 'cafe' }
+    case 'events':
+      if (which % 3 === 0 && plain.start !== undefined) return { ...plain, start: moved(plain.start) }
+      if (which % 3 === 1) return { ...plain, limit: plain.limit === undefined ? 9 : which % 2 === 0 ? undefined : Math.max(1, plain.limit + by) }
+      return which % 2 === 0 ? { ...plain, start: undefined } : { ...plain, handle: plain.handle.replace('aptos_coin::AptosCoin', 'aptos_coin::aptosCoin') }
+    case 'block': return which % 2 === 0 ? { ...plain, version: moved(plain.version) } : { ...plain, transactions: plain.transactions === 'true' ? undefined : 'true' }
+    case 'path': return plain
+  }
+}

@@ -1,0 +1,49 @@
+import { type Received } from '../../../src/sandbox/answer.js'
+
+/** A request to the letter, short enough to stand in a line of JSON. */
+export interface Sent {
+  readonly method: string
+  readonly target: string
+  /** All lines but Host and the length of the body. */
+  readonly headers: ReadonlyArray<readonly [name: string, value: string]>
+  /** A letter for each byte. */
+  readonly body?: string
+  /** Its body goes in two chunks, without its length. */
+  readonly isChunked?: true
+}
+
+/** The letters that stand for the bytes of a text. */
+export const lettersOf = (text: string): string => Buffer.from(text).toString('latin1')
+
+/** The bytes that go onto the wire. */
+export function bytesOf ({ method, target, headers, body, isChunked }: Sent): Buffer {
+  const lines = [`${method} ${target} HTTP/1.1`, 'host: fuzz', ...headers.map(([name, value]) => `${name}: ${value}`)]
+  if (body !== undefined) lines.push(isChunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`)
+  return Buffer.from([...lines, '', isChunked && body !== undefined ? chunksOf(body) : body ?? ''].join('\r\n'), 'latin1')
+}
+
+/** What a header comes to where a line of it is repeated: Node takes the first content type, and joins all else. */
+export function headerOf ({ headers }: Sent, name: string): string | undefined {
+  const values = headers.filter(([known]) => known.toLowerCase() === name).map(([, value]) => value.replace(/^[ \t]+|[ \t]+$/g, ''))
+  return values.length === 0 ? undefined : name === 'content-type' ? values[0] : values.join(', ')
+}
+
+/** The request as a node receives it, its length told. */
+export function receivedOf (sent: Sent): Received {
+  const { method, target, body } = sent
+  return {
+    method,
+    rawTarget: target,
+    accept: headerOf(sent, 'accept'),
+    contentType: headerOf(sent, 'content-type'),
+    contentLength: body === undefined ? undefined : String(body.length),
+    body: Buffer.from(body ?? '', 'latin1'),
+    serial: 0
+  }
+}
+
+function chunksOf (body: string): string {
+  const half = Math.ceil(body.length / 2)
+  const chunks = [body.slice(0, half), body.slice(half)].filter(text => text !== '')
+  return [...chunks, ''].map(text => `${text.length.toString(16)}\r\n${text}\r\n`).join('')
+}

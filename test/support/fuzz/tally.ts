@@ -1,0 +1,42 @@
+/** What came of the requests of a run. */
+export class Tally {
+  total = 0
+  readonly #counts = new Map<string, number>()
+
+  count (outcome: string): void {
+    this.total++
+    this.note(outcome)
+  }
+
+  /** Counts what is not an answer's outcome, such as what became of the ledger. */
+  note (what: string): void {
+    this.#counts.set(what, this.of(what) + 1)
+  }
+
+  of (what: string): number {
+    return this.#counts.get(what) ?? 0
+  }
+
+  shareOf (outcome: string): number {
+    return this.of(outcome) / Math.max(1, this.total)
+  }
+
+  get lines (): string[] {
+    return [...this.#counts].sort(([a], [b]) => a < b ? -1 : 1).map(([what, count]) => `${what}: ${count}`)
+  }
+}
+
+/** In a word how an answer came about, by its Cache-Status. */
+export function outcomeOf (cacheStatus: string | undefined): 'hit' | 'pruned hit' | 'stored' | 'not kept' | 'collapsed' | 'forwarded' | 'refused' | undefined {
+  switch (cacheStatus) {
+    case 'varve; hit; detail=memory': return 'hit'
+    case 'varve; hit; detail=pruned': return 'pruned hit'
+    case 'varve; fwd=uri-miss; collapsed': return 'collapsed'
+    case 'varve; fwd=bypass': return 'forwarded'
+    case 'varve; detail=refused': return 'refused'
+    default: {
+      const end = /^varve; fwd=uri-miss; fwd-status=\d{3}; (?:(stored)|detail=\w+)$/.exec(cacheStatus ?? '')
+      return end === null ? undefined : end[1] === undefined ? 'not kept' : 'stored'
+    }
+  }
+}

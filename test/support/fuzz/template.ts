@@ -1,0 +1,122 @@
+import fc from 'fast-check'
+import { plainSetting, type Change, type Setting, type Step } from './case.js'
+import { mutate, mutation, type Mutation } from './mutate.js'
+import { neighbourOf, plainOf, type Known, type Plain } from './plain.js'
+import { headerOf, type Sent } from './sent.js'
+import { spell, style, type Style } from './spell.js'
+import { type Wish } from './wish.js'
+
+/** A request before what it refers to is known. */
+export interface Asking {
+  /** Which of the wishes of this run. */
+  readonly of: number
+  /** Undefined: that very wish. */
+  readonly neighbour: number | undefined
+  readonly style: Style
+  readonly mutations: readonly Mutation[]
+  readonly line: 'none' | 'tag' | 'other tag' | 'any tag' | 'least' | 'least behind' | 'least ahead'
+  readonly isKeyTurned: boolean
+}
+
+/** One thing that happens, before what it refers to is known. */
+export type Template =
+  | { readonly ask: readonly Asking[], readonly meanwhile?: Change | undefined }
+  | Change
+  | { readonly release: 'next' }
+  | { readonly purge: 'all' | number }
+
+/** What a run has come to, for what is asked for next. */
+export interface Past extends Known {
+  /** What each wish came to when it was first asked for. */
+  readonly plains: Map<number, Plain>
+  /** The last tag for each target. */
+  readonly tags: Map<string, string>
+  previous: Sent | undefined
+}
+
+const asking: fc.Arbitrary<Asking> = fc.record({
+  of: fc.nat(5),
+  neighbour: fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(50) }),
+  style,
+  mutations: fc.oneof({ weight: 8, arbitrary: fc.constant([]) }, { weight: 3, arbitrary: fc.tuple(mutation) }, { weight: 1, arbitrary: fc.tuple(mutation, mutation) }),
+  line: fc.oneof({ weight: 9, arbitrary: fc.constant('none' as const) }, { weight: 1, arbitrary: fc.constantFrom('tag' as const, 'other tag' as const, 'any tag' as const, 'least' as const, 'least behind' as const, 'least ahead' as const) }),
+  isKeyTurned: fc.nat(7).map(at => at === 7)
+})
+
+const change: fc.Arbitrary<Change> = fc.oneof(
+  { weight: 12, arbitrary: fc.integer({ min: 1, max: 4 }).map(grow => ({ grow })) },
+  { weight: 4, arbitrary: fc.integer({ min: 1, max: 12 }).map(prune => ({ prune })) },
+  { weight: 1, arbitrary: fc.constant({ grow: 41 }) },
+  // Most of the history at once, so that what was kept is beyond it.
+  { weight: 1, arbitrary: fc.constant({ prune: 150 }) }
+)
+
+/** One thing that happens; mostly requests. */
+export const template: fc.Arbitrary<Template> = fc.oneof(
+  { weight: 20, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }) }) },
+  { weight: 2, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), meanwhile: change }) },
+  { weight: 4, arbitrary: change },
+  { weight: 1, arbitrary: fc.constant<Template>({ release: 'next' }) },
+  { weight: 1, arbitrary: fc.record({ purge: fc.oneof(fc.constant('all' as const), fc.nat(5), fc.nat(5)) }) }
+)
+
+/** What nodes are like; most of them plain. */
+export const setting: fc.Arbitrary<Setting> = fc.oneof(
+  fc.constant(plainSetting),
+  fc.record({
+    // The numbers beyond which a double, and a signed integer, cannot count lie within the window.
+    startVersion: fc.constantFrom('0', '9007199254739800', '9223372036854774600', '9223372036854775808', '18446744073709547000'),
+    blocks: fc.constantFrom(300, 241),
+    prunedBlocks: fc.constantFrom(0, 30, 30, 150),
+    eventsMax: fc.constantFrom(100, 10),
+    modulesPage: fc.constantFrom(9999, 2),
+    blockTransactionsMax: fc.constantFrom(10_000, 3),
+    prunedEvents: fc.constantFrom('gone410' as const, 'error500' as const, 'empty' as const, 'gaps' as const, 'kept' as const),
+    blockBcs: fc.constantFrom('option' as const, 'bare' as const),
+    heldMs: fc.constantFrom(0, 500)
+  })
+)
+
+/** What it comes to, to the letter. */
+export function resolve (what: Template, wishes: readonly Wish[], past: Past): Step {
+  if ('ask' in what) return { ask: what.ask.map(each => sentOf(each, wishes, past)), ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile }) }
+  if (!('purge' in what) || what.purge === 'all') return what as Step
+  const { method, target, body } = spell(plainFor(what.purge, wishes, past), { address: 0, integer: 0, tag: 0, escape: 0, query: 0, accept: 0, json: 0, key: 0, isBcs: false, isHead: false })
+  return { purge: { method, url: target, ...(body !== undefined && { body }) } }
+}
+
+function sentOf ({ of, neighbour, style, mutations, line, isKeyTurned }: Asking, wishes: readonly Wish[], past: Past): Sent {
+  const plain = plainFor(of, wishes, past)
+  const meant = neighbour === undefined ? plain : neighbourOf(plain, neighbour)
+  // A key of another type with the same text is another key.
+  const turned = isKeyTurned && meant.kind === 'table' ? { ...meant, keyType: meant.keyType === 'u64' ? 'u128' : meant.keyType === 'u8' ? 'u16' : 'address' } : meant
+  const well = spell(turned, style)
+  const spoilt = mutations.reduce((sent, each) => mutate(sent, each, past.previous ?? sent), well)
+  past.previous = well
+  return lined(spoilt, line, past)
+}
+
+function plainFor (of: number, wishes: readonly Wish[], past: Past): Plain {
+  const at = of % wishes.length
+  const wish = wishes[at]
+  if (wish === undefined) return { kind: 'path', target: '/v1' }
+  // What stands at the head moves on with it; all else stays where it was when it was first asked for.
+  if ('version' in wish && wish.version?.at === 'head') return plainOf(wish, past)
+  const plain = past.plains.get(at) ?? plainOf(wish, past)
+  past.plains.set(at, plain)
+  return plain
+}
+
+function lined (sent: Sent, line: Asking['line'], { tags, ledger }: Past): Sent {
+  const { version } = ledger.head
+  const more = (name: string, value: string | undefined): Sent => value === undefined || headerOf(sent, name) !== undefined ? sent : { ...sent, headers: [...sent.headers, [name, value]] }
+  switch (line) {
+    case 'none': return sent
+    case 'tag': return more('if-none-match', tags.get(sent.target))
+    case 'other tag': return more('if-none-match', [...tags.values()].slice(-3).join(', ') || undefined)
+    case 'any tag': return more('if-none-match', '*')
+    case 'least': return more('x-varve-min-ledger-version', String(version))
+    case 'least behind': return more('x-varve-min-ledger-version', `0${version - (version < 5n ? version : 5n)}`)
+    case 'least ahead': return more('x-varve-min-ledger-version', String(version + 1n))
+  }
+}

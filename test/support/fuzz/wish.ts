@@ -1,0 +1,99 @@
+import fc from 'fast-check'
+import { type Ledger } from '../../../src/sandbox/ledger.js'
+
+/** A version, by what stands there; resolved where it is asked for. */
+export type VersionAt =
+  | { readonly at: 'head' | 'oldest', readonly by: number }
+  /** So many blocks below the head, at its first or its last version. */
+  | { readonly at: 'first' | 'last', readonly back: number, readonly by: number }
+  /** So far from the oldest to the head. */
+  | { readonly at: 'share', readonly percent: number }
+  /** So many versions after the first of the chain. */
+  | { readonly at: 'start', readonly by: number }
+  | { readonly at: 'number', readonly number: string }
+
+/** What is asked for, whatever its spelling. */
+export type Wish =
+  | { readonly kind: 'table', readonly handle: string, readonly key: number, readonly value: number, readonly version: VersionAt | undefined }
+  | { readonly kind: 'modules', readonly account: string, readonly version: VersionAt | undefined, readonly limit: number | undefined, readonly cursor: number | undefined }
+  /** Its start lies so far from the end of the stream, or from its beginning. */
+  | { readonly kind: 'events', readonly stream: number, readonly start: { readonly from: 'end' | 'begin', readonly by: number } | undefined, readonly limit: number | undefined }
+  | { readonly kind: 'block', readonly version: VersionAt, readonly transactions: 'true' | 'false' | undefined }
+  | { readonly kind: 'path', readonly target: string }
+
+/** Keys of tables: a type, and the spellings of one key of it that nodes take for the same. */
+export const tableKeys: ReadonlyArray<readonly [type: string, ...spellings: readonly [string, ...string[]]]> = [
+  ['u64', '"7"', '"007"', '"+7"', '"\\u0037"'],
+  ['u64', '"99"', '"0099"'],
+  ['u64', '"115"', '"0115"', '"+115"'],
+  ['u64', '"18446744073709551615"', '"018446744073709551615"'],
+  ['u64', '"18446744073709551614"'],
+  ['u64', '"9007199254740993"', '"+9007199254740993"'],
+  ['u64', '"9007199254740992"'],
+  ['u128', '"7"', '"07"'],
+  ['u8', '3'],
+  ['u8', '7'],
+  ['u32', '7'],
+  ['bool', 'true'],
+  ['address', '"0xcafe"', '"cafe"', '"0x0CAFE"', '"0xCAFE"'],
+  ['address', '"0x1"', '"01"', '"1"'],
+  ['vector<u8>', '"0xab"', '"AB"', '"0xAB"', '"ab"'],
+  ['vector<u64>', '["1","2"]', '[ "01" , "2" ]', '["+1","002"]'],
+  ['0x1::string::String', '"alice"', '"\\u0061lice"', '"al\\u0069ce"'],
+  ['0x1::string::String', '"Alice"'],
+  ['0x1::string::String', '"nobody"', '"nob\\u006fdy"'],
+  ['0x1::string::String', '"7"'],
+  ['0x42::game::Cell', '{"x":"1","y":"2","owner":"0x1"}', '{ "owner" : "1", "y":"02", "x":"1" }', '{"x":"1","y":"2","owner":"0x1","more":1}'],
+  ['0x42::game::Cell', '{"x":"2","y":"1","owner":"0x1"}', '{"y":"1","x":"2","owner":"0x1"}'],
+  ['0x1::object::Object<0x42::game::Cell>', '"0x1"', '"1"', '"0x01"'],
+  ['0x42::game::Cell', '{"x":1,"y":"2","owner":"0x1"}']
+]
+
+/** Types of values. */
+export const valueTypes = ['u64', 'u8', 'u128', 'bool', 'address', 'vector<u8>', '0x1::string::String', '0x42::game::Cell', '0x42::game::Line<u8>', '0x42::game::Line<u64>', 'vector<0x42::shop::Item>', '0x1::option::Option<u64>', '0x42::game::cell', 'u512'] as const
+
+/** Where events are: account, handle and field. */
+export const streams = [
+  ['1', '0x1::block::BlockResource', 'new_block_events'],
+  ['cafe', '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>', 'deposit_events'],
+  ['1', '0x1::reconfiguration::Configuration', 'events'],
+  ['cafe', '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>', 'withdraw_events'],
+  ['cafe', '0x1::coin::CoinStore<0x1::aptos_coin::aptosCoin>', 'deposit_events'],
+  ['1', '0x1::block::BlockResource', 'height']
+] as const
+
+const near = fc.integer({ min: -3, max: 3 })
+const version = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ at: fc.constantFrom('first' as const, 'last' as const), back: fc.nat(12), by: near }) },
+  { weight: 2, arbitrary: fc.record({ at: fc.constantFrom('head' as const, 'oldest' as const), by: near }) },
+  { weight: 5, arbitrary: fc.record({ at: fc.constant('share' as const), percent: fc.nat(100) }) },
+  // Where cafe's modules change.
+  { weight: 1, arbitrary: fc.record({ at: fc.constant('start' as const), by: fc.constantFrom(399, 400, 799, 800, 899, 900, 901, 1200) }) },
+  { weight: 1, arbitrary: fc.record({ at: fc.constant('number' as const), number: fc.constantFrom('0', '1', '9007199254740991', '9007199254740992', '9007199254740993', '9223372036854775807', '9223372036854775808', '18446744073709551615', '18446744073709551616') }) }
+)
+const maybe = <T>(arbitrary: fc.Arbitrary<T>, freq = 4): fc.Arbitrary<T | undefined> => fc.option(arbitrary, { nil: undefined, freq })
+
+/** Anything that can be asked for; few enough that much is asked for twice. */
+export const wish: fc.Arbitrary<Wish> = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('table' as const), handle: fc.constantFrom('5eed', '5eed', '42'), key: fc.nat(tableKeys.length - 1), value: fc.nat(valueTypes.length - 1), version: maybe(version, 9) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('modules' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), version: maybe(version, 9), limit: maybe(fc.constantFrom(1, 1, 2, 2, 3, 3, 10, 10, 65535, 65535, 0, 65536)), cursor: maybe(fc.nat(5), 1) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('events' as const), stream: fc.constantFrom(0, 0, 0, 1, 1, 2, 3, 4, 5), start: maybe(fc.oneof(fc.record({ from: fc.constant('end' as const), by: fc.integer({ min: -25, max: 2 }) }), fc.record({ from: fc.constant('begin' as const), by: fc.integer({ min: 0, max: 120 }) })), 6), limit: maybe(fc.constantFrom(1, 2, 3, 5, 9, 10, 11, 25)) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('block' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'true' as const, 'false' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('path' as const), target: fc.constantFrom('/v1/estimate_gas_price', '/v1/info', '/v1', '/v1/blocks/by_height/100', '/v1/-/healthy', '/v1/transactions?start=5') }) }
+)
+
+/** The version that is meant. */
+export function versionOf (at: VersionAt, ledger: Ledger): bigint {
+  const floor = (version: bigint): bigint => version < 0n ? 0n : version
+  switch (at.at) {
+    case 'number': return BigInt(at.number)
+    case 'head': return floor(ledger.head.version + BigInt(at.by))
+    case 'oldest': return floor(ledger.oldest.version + BigInt(at.by))
+    case 'share': return ledger.oldest.version + (ledger.head.version - ledger.oldest.version) * BigInt(at.percent) / 100n
+    case 'start': return floor(ledger.startVersion + BigInt(at.by))
+    case 'first': case 'last': {
+      const block = ledger.block(Math.max(0, ledger.height - at.back))
+      return floor((at.at === 'first' ? block.firstVersion : block.lastVersion) + BigInt(at.by))
+    }
+  }
+}
