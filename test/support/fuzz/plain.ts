@@ -21,8 +21,8 @@ const noCursor = '00'
 export function plainOf (wish: Wish, { ledger, cursors }: Known): Plain {
   switch (wish.kind) {
     case 'table': {
-      const [keyType, ...spellings] = tableKeys[wish.key] ?? ['u64', '"7"']
-      return { kind: 'table', handle: wish.handle, keyType, spellings, valueType: valueTypes[wish.value] ?? 'u64', version: wish.version && versionOf(wish.version, ledger) }
+      const { type, spellings, busy } = tableKeys[wish.key] ?? { type: 'u64', spellings: ['"7"'], busy: '23' }
+      return { kind: 'table', handle: wish.handle === 'busy' ? busy : wish.handle, keyType: type, spellings, valueType: valueTypes[wish.value] ?? 'u64', version: wish.version && versionOf(wish.version, ledger) }
     }
     case 'modules': {
       const start = wish.cursor === undefined ? undefined : cursors[cursors.length - 1 - wish.cursor % Math.max(1, cursors.length)] ?? noCursor
