@@ -30,7 +30,7 @@ export async function fuzz (seed: number, bounds: Bounds): Promise<Fuzzed> {
   const begunAt = performance.now()
   for (let round = seed; tally.total < bounds.requests && performance.now() - begunAt < bounds.ms; round++) {
     const found = await failing(round, tally)
-    if (found !== undefined) return { tally, found: { case: await shortened(found, shrinkMs), seed: round } }
+    if (found !== undefined) return { tally, found: { case: await shortened(found, 3 * shrinkMs), seed: round } }
   }
   return { tally, found: undefined }
 }
@@ -54,9 +54,12 @@ async function failing (seed: number, tally: Tally): Promise<Case | undefined> {
 async function playOnce (like: Setting, wishes: readonly Wish[], templates: readonly Template[], tally: Tally): Promise<Case | undefined> {
   const play = await Play.start(like, tally)
   const cursors: string[] = []
-  const past: Past = { ledger: play.sandbox.ledger, cursors, plains: new Map(), tags: new Map(), previous: undefined }
+  const heads: bigint[] = []
+  const past: Past = { ledger: play.sandbox.ledger, cursors, heads, plains: new Map(), tags: new Map(), previous: undefined }
   try {
     for (const each of templates) {
+      const { version } = play.sandbox.ledger.head
+      if (heads.at(-1) !== version) heads.push(version)
       const step = resolve(each, wishes, past)
       const answers = await play.take(step)
       if (!('ask' in step)) continue

@@ -58,6 +58,8 @@ function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown:
   if (outcome === 'refused') return judgeRefusal(exchange)
   // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
   if (outcome === 'forwarded' && got.status < 400 && direct.headers['x-aptos-ledger-version'] !== undefined && shown !== undefined && shown.height < from.height) return `read at height ${shown.height}, though the node had got to ${from.height} before`
+  const asked = readOf(sent)?.speaksOf
+  if (asked !== undefined && shown !== undefined && outcome.endsWith('hit') && (outcome === 'pruned hit') !== (asked < oracle.archive.block(shown.oldest).firstVersion)) return `a ${outcome} of version ${asked} beside the oldest at height ${shown.oldest}`
   const differences = moments(exchange, outcome, shown).map(moment => differs(sent, got, oracle.says(sent, moment), memory))
   return differences.includes(undefined) ? undefined : `${outcome} with ${differences[0] ?? 'nothing to compare with'} (node at ${to.height}, its history from ${to.oldest})`
 }

@@ -14,10 +14,13 @@ export interface Known {
   readonly ledger: Ledger
   /** Cursors on earlier answers. */
   readonly cursors: readonly string[]
+  /** Where the chain stood at earlier steps, the latest last. */
+  readonly heads: readonly bigint[]
 }
 
 const noCursor = '00'
 
+/** Tells it in full. */
 export function plainOf (wish: Wish, { ledger, cursors }: Known): Plain {
   switch (wish.kind) {
     case 'table': {
@@ -40,15 +43,21 @@ export function plainOf (wish: Wish, { ledger, cursors }: Known): Plain {
 }
 
 /** The same but for one thing, which a cache must not take for it. */
-export function neighbourOf (plain: Plain, which: number): Plain {
+export function neighbourOf (plain: Plain, which: number, { heads }: Known): Plain {
   const by = [1, -1, 2, -2][which % 4] ?? 1
   const moved = (number: bigint): bigint => number + BigInt(by) < 0n ? 0n : number + BigInt(by)
+  // What a latest read was read at lately, or next to it.
+  const lately = moved((heads[heads.length - 1 - which % 3] ?? 0n) - BigInt(which % 2 === 0 ? by : 0))
   switch (plain.kind) {
     case 'table':
+      if (which > 40) return { ...plain, version: undefined }
+      if (which > 30) return { ...plain, version: lately }
       if (which % 3 === 0 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }
       if (which % 3 === 1) return { ...plain, valueType: valueTypes[which % valueTypes.length] ?? 'u64' }
       return which % 2 === 0 ? { ...plain, version: undefined } : { ...plain, handle: plain.handle === '42' ? '5eed' : '42' }
     case 'modules':
+      if (which > 45) return { ...plain, version: undefined }
+      if (which > 40) return { ...plain, version: lately }
       if (which % 3 === 0 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }
       if (which % 3 === 1) return { ...plain, limit: plain.limit === undefined ? 2 : which % 2 === 0 ? undefined : plain.limit + 1 }
       return which % 2 === 0 ? { ...plain, start: undefined } : { ...plain, account: plain.account === 'cafe' ? '42' : 'cafe' }

@@ -19,13 +19,13 @@ export interface Style {
 /** Any style, one in three of them the plainest. */
 export const style: fc.Arbitrary<Style> = fc.oneof(
   fc.record({ address: fc.constant(0), integer: fc.constant(0), tag: fc.constant(0), escape: fc.constant(0), query: fc.constant(0), accept: fc.constant(0), json: fc.constant(0), key: fc.constant(0), isBcs: fc.nat(3).map(at => at === 3), isHead: fc.constant(false) }),
-  fc.record({ address: fc.nat(6), integer: fc.nat(5), tag: fc.nat(6), escape: fc.nat(3), query: fc.nat(6), accept: fc.nat(5), json: fc.nat(5), key: fc.nat(3), isBcs: fc.nat(3).map(at => at === 3), isHead: fc.nat(12).map(at => at === 12) })
+  fc.record({ address: fc.nat(6), integer: fc.nat(6), tag: fc.nat(6), escape: fc.nat(3), query: fc.nat(6), accept: fc.nat(5), json: fc.nat(5), key: fc.nat(3), isBcs: fc.nat(3).map(at => at === 3), isHead: fc.nat(12).map(at => at === 12) })
 )
 
 const pick = <T>(list: readonly [T, ...T[]], at: number): T => list[at % list.length] ?? list[0]
 
 const addressOf = (digits: string, at: number): string => pick([`0x${digits}`, digits, `0x0${digits}`, `0x${digits.padStart(64, '0')}`, digits.toUpperCase(), `0x${digits.toUpperCase().padStart(63, '0')}`, `%30x${digits}`], at)
-const integerOf = (value: bigint | number, at: number): string => pick([String(value), String(value), `0${value}`, `%2B${value}`, `%3${String(value).slice(0, 1)}${String(value).slice(1)}`, `%2B00000000000000000000000${value}`], at)
+const integerOf = (value: bigint | number, at: number): string => pick([String(value), String(value), `0${value}`, `%2B${value}`, `%3${String(value).slice(0, 1)}${String(value).slice(1)}`, `%2B00000000000000000000000${value}`, `+${value}`], at)
 
 const tagOf = (tag: string, at: number): string => pick([
   tag,

@@ -87,7 +87,7 @@ export function resolve (what: Template, wishes: readonly Wish[], past: Past): S
 
 function sentOf ({ of, neighbour, style, mutations, line, isKeyTurned }: Asking, wishes: readonly Wish[], past: Past): Sent {
   const plain = plainFor(of, wishes, past)
-  const meant = neighbour === undefined ? plain : neighbourOf(plain, neighbour)
+  const meant = neighbour === undefined ? plain : neighbourOf(plain, neighbour, past)
   // A key of another type with the same text is another key.
   const turned = isKeyTurned && meant.kind === 'table' ? { ...meant, keyType: meant.keyType === 'u64' ? 'u128' : meant.keyType === 'u8' ? 'u16' : 'address' } : meant
   const well = spell(turned, style)
