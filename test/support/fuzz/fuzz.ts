@@ -38,7 +38,7 @@ export async function fuzz (seed: number, bounds: Bounds): Promise<Fuzzed> {
 async function failing (seed: number, tally: Tally): Promise<Case | undefined> {
   let shortest: Case | undefined
   let until = Infinity
-  const property = fc.asyncProperty(setting, fc.array(wish, { minLength: 1, maxLength: 4, size: 'max' }), fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }), async (like, wishes, templates) => {
+  const property = fc.asyncProperty(setting, fc.array(wish, { minLength: 1, maxLength: 3, size: 'max' }), fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }), async (like, wishes, templates) => {
     if (performance.now() > until) return
     // What fails while it is made shorter is no part of the run.
     const wrong = await playOnce(like, wishes, templates, shortest === undefined ? tally : new Tally())

@@ -35,10 +35,10 @@ export interface Past extends Known {
 }
 
 const asking: fc.Arbitrary<Asking> = fc.record({
-  of: fc.nat(5),
-  neighbour: fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(50) }),
+  of: fc.nat(2),
+  neighbour: fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(50) }),
   style,
-  mutations: fc.oneof({ weight: 8, arbitrary: fc.constant([]) }, { weight: 3, arbitrary: fc.tuple(mutation) }, { weight: 1, arbitrary: fc.tuple(mutation, mutation) }),
+  mutations: fc.oneof({ weight: 10, arbitrary: fc.constant([]) }, { weight: 3, arbitrary: fc.tuple(mutation) }, { weight: 1, arbitrary: fc.tuple(mutation, mutation) }),
   line: fc.oneof({ weight: 9, arbitrary: fc.constant('none' as const) }, { weight: 1, arbitrary: fc.constantFrom('tag' as const, 'other tag' as const, 'any tag' as const, 'least' as const, 'least behind' as const, 'least ahead' as const) }),
   isKeyTurned: fc.nat(7).map(at => at === 7)
 })

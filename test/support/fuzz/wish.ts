@@ -75,8 +75,8 @@ const maybe = <T>(arbitrary: fc.Arbitrary<T>, freq = 4): fc.Arbitrary<T | undefi
 
 /** Anything that can be asked for; few enough that much is asked for twice. */
 export const wish: fc.Arbitrary<Wish> = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('table' as const), handle: fc.constantFrom('busy', 'busy', '5eed', '42'), key: fc.nat(tableKeys.length - 1), value: fc.nat(valueTypes.length - 1), version: maybe(version, 9) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('modules' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), version: maybe(version, 9), limit: maybe(fc.constantFrom(1, 1, 2, 2, 3, 3, 10, 10, 65535, 65535, 0, 65536)), cursor: maybe(fc.nat(5), 1) }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('table' as const), handle: fc.constantFrom('busy', 'busy', '5eed', '42'), key: fc.nat(tableKeys.length - 1), value: fc.nat(valueTypes.length - 1), version: maybe(version, 14) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('modules' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), version: maybe(version, 14), limit: maybe(fc.constantFrom(1, 1, 2, 2, 3, 3, 10, 10, 65535, 65535, 0, 65536)), cursor: maybe(fc.nat(5), 1) }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('events' as const), stream: fc.constantFrom(0, 0, 0, 1, 1, 2, 3, 4, 5), start: maybe(fc.oneof(fc.record({ from: fc.constant('end' as const), by: fc.integer({ min: -25, max: 2 }) }), fc.record({ from: fc.constant('begin' as const), by: fc.integer({ min: 0, max: 120 }) })), 6), limit: maybe(fc.constantFrom(1, 2, 3, 5, 9, 10, 11, 25)) }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('block' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'true' as const, 'false' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('path' as const), target: fc.constantFrom('/v1/estimate_gas_price', '/v1/info', '/v1', '/v1/blocks/by_height/100', '/v1/-/healthy', '/v1/transactions?start=5') }) }
