@@ -47,14 +47,15 @@ export function neighbourOf (plain: Plain, which: number, { heads }: Known): Pla
   const by = [1, -1, 2, -2][which % 4] ?? 1
   const moved = (number: bigint): bigint => number + BigInt(by) < 0n ? 0n : number + BigInt(by)
   // What a latest read was read at lately, or next to it.
-  const lately = moved((heads[heads.length - 1 - which % 3] ?? 0n) - BigInt(which % 2 === 0 ? by : 0))
+  const lately = (heads[heads.length - 1 - Math.floor(which / 3) % 2] ?? 0n) + BigInt([0, 1, -1][which % 3] ?? 0)
   switch (plain.kind) {
     case 'table':
-      if (which > 40) return { ...plain, version: undefined }
-      if (which > 30) return { ...plain, version: lately }
-      if (which % 3 === 0 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }
-      if (which % 3 === 1) return { ...plain, valueType: valueTypes[which % valueTypes.length] ?? 'u64' }
-      return which % 2 === 0 ? { ...plain, version: undefined } : { ...plain, handle: plain.handle === '42' ? '5eed' : '42' }
+      if (which < 20) return { ...plain, version: lately }
+      if (which < 30) return { ...plain, version: undefined }
+      if (which < 35) return { ...plain, valueType: which % 2 === 0 ? '0x42::game::Cell' : '0x42::game::cell' }
+      if (which < 41 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }
+      if (which < 48) return { ...plain, valueType: valueTypes[which % valueTypes.length] ?? 'u64' }
+      return { ...plain, handle: plain.handle === '42' ? '5eed' : '42' }
     case 'modules':
       if (which > 45) return { ...plain, version: undefined }
       if (which > 40) return { ...plain, version: lately }
