@@ -1,9 +1,9 @@
 import { type Reply } from '../../../src/sandbox/reply.js'
-import { isHistory, type Memory, readOf } from './memory.js'
+import { isHistory, isKnown, type Memory, readOf } from './memory.js'
 import { isOnPurpose } from './on-purpose.js'
 import { isRefusal, type Moment, type Oracle } from './oracle.js'
 import { difference, lineOf, plainBody } from './same.js'
-import { headerOf, type Sent } from './sent.js'
+import { headerOf, passedOn, type Sent } from './sent.js'
 import { positionOn, type Shown } from './shown.js'
 import { outcomeOf } from './tally.js'
 import { type Answered } from './wire.js'
@@ -60,7 +60,8 @@ function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown:
   if (outcome === 'forwarded' && got.status < 400 && direct.headers['x-aptos-ledger-version'] !== undefined && shown !== undefined && shown.height < from.height) return `read at height ${shown.height}, though the node had got to ${from.height} before`
   const asked = readOf(sent)?.speaksOf
   if (asked !== undefined && shown !== undefined && outcome.endsWith('hit') && (outcome === 'pruned hit') !== (asked < oracle.archive.block(shown.oldest).firstVersion)) return `a ${outcome} of version ${asked} beside the oldest at height ${shown.oldest}`
-  const differences = moments(exchange, outcome, shown).map(moment => differs(sent, got, oracle.says(sent, moment), memory))
+  const meant = isKnown(sent) ? sent : passedOn(sent)
+  const differences = moments(exchange, outcome, shown).map(moment => differs(sent, got, oracle.says(meant, moment), memory))
   return differences.includes(undefined) ? undefined : `${outcome} with ${differences[0] ?? 'nothing to compare with'} (node at ${to.height}, its history from ${to.oldest})`
 }
 

@@ -24,6 +24,9 @@ export function readOf (sent: Sent): Read | undefined {
   }
 }
 
+/** Whether varve knows the route of a request. */
+export const isKnown = ({ target }: Sent): boolean => matchEndpoint(target) !== undefined
+
 /** What was seen so far, so that no two answers can be mixed up. */
 export class Memory {
   readonly #tags = new Map<string, string>()

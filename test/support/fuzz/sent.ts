@@ -28,6 +28,12 @@ export function headerOf ({ headers }: Sent, name: string): string | undefined {
   return values.length === 0 ? undefined : name === 'content-type' ? values[0] : values.join(', ')
 }
 
+/** The request as whoever passes it on sends it: without the lines that Connection names (RFC 9110, section 7.6.1). */
+export function passedOn (sent: Sent): Sent {
+  const named = (headerOf(sent, 'connection') ?? '').toLowerCase().split(',').map(name => name.trim())
+  return { ...sent, headers: sent.headers.filter(([name]) => !named.includes(name.toLowerCase())) }
+}
+
 /** The request as a node receives it, its length told. */
 export function receivedOf (sent: Sent): Received {
   const { method, target, body } = sent
