@@ -1,7 +1,7 @@
 import { type PrunedEvents } from '../../../src/sandbox/sandbox.js'
 import { type Sent } from './sent.js'
 
-/** What a node and a varve in front of it are started as. */
+/** What a node, and the varve or two in front of it, are started as. */
 export interface Setting {
   readonly startVersion: string
   readonly blocks: number
@@ -13,28 +13,52 @@ export interface Setting {
   readonly blockBcs: 'option' | 'bare'
   /** For how long varve holds info and gas. */
   readonly heldMs: number
+  /** Two varves, which share a Redis. */
+  readonly isShared: boolean
+  /** Whether cursors carry the version that a listing began at. */
+  readonly pinsPages: boolean
+  readonly isObserving: boolean
+  /** Undefined: as much memory as there is by default. */
+  readonly memoryKb?: number
+  /** Of the hits, how many are read again and compared. */
+  readonly auditShare: number
 }
 
 /** What becomes of the ledger: so many blocks more, or so many fewer at its beginning. */
 export type Change = { readonly grow: number } | { readonly prune: number }
 
+/** The node is upgraded to the next release. */
+export interface Upgrade { readonly release: 'next' }
+
 /** One thing that happens. */
 export type Step =
   | Change
-  /** Requests at the same time, and what becomes of the ledger while they are under way. */
-  | { readonly ask: readonly Sent[], readonly meanwhile?: Change }
-  /** The node is upgraded to the next release. */
-  | { readonly release: 'next' }
-  | { readonly purge: 'all' | { readonly method: string, readonly url: string, readonly body?: string } }
+  /** Requests at the same time, to the first varve or to the second, and what becomes of the node while they are under way. */
+  | { readonly ask: readonly Sent[], readonly to?: number, readonly meanwhile?: Change | Upgrade }
+  | Upgrade
+  | { readonly purge: 'all' | { readonly method: string, readonly url: string, readonly body?: string }, readonly to?: number }
 
 /** A run to the letter, to be taken again. */
 export interface Case {
   readonly why?: string
-  readonly setting: Setting
+  /** What is left out is plain. */
+  readonly setting: Partial<Setting>
   readonly steps: readonly Step[]
 }
 
 /** The plainest. */
 export const plainSetting: Setting = {
-  startVersion: '0', blocks: 300, prunedBlocks: 30, eventsMax: 100, modulesPage: 9999, blockTransactionsMax: 10_000, prunedEvents: 'gone410', blockBcs: 'option', heldMs: 0
+  startVersion: '0',
+  blocks: 300,
+  prunedBlocks: 30,
+  eventsMax: 100,
+  modulesPage: 9999,
+  blockTransactionsMax: 10_000,
+  prunedEvents: 'gone410',
+  blockBcs: 'option',
+  heldMs: 0,
+  isShared: false,
+  pinsPages: false,
+  isObserving: false,
+  auditShare: 0.001
 }

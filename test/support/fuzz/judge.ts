@@ -1,16 +1,20 @@
 import { type Reply } from '../../../src/sandbox/reply.js'
+import { type Setting } from './case.js'
 import { isHistory, isKnown, type Memory, readOf } from './memory.js'
 import { isOnPurpose } from './on-purpose.js'
 import { isRefusal, type Moment, type Oracle } from './oracle.js'
+import { beginsListing, type Meant } from './pinned.js'
 import { difference, lineOf, plainBody } from './same.js'
 import { headerOf, passedOn, type Sent } from './sent.js'
 import { positionOn, type Shown } from './shown.js'
 import { outcomeOf } from './tally.js'
 import { type Answered } from './wire.js'
 
-/** One request, what varve answered, and what the node says to the very same bytes. */
+/** One request, what varve answered, and what the node says to the same. */
 export interface Exchange {
   readonly sent: Sent
+  /** What it would be to a node, which knows nothing of versions in cursors. */
+  readonly meant: Meant
   readonly got: Answered
   readonly direct: Answered
   /** The node when it was sent and when it was answered. */
@@ -22,6 +26,7 @@ export interface Exchange {
   readonly releases: readonly string[]
   /** Whether the same request was known to be kept when it was sent. */
   readonly wasKept: boolean
+  readonly setting: Setting
 }
 
 /** The verdict: why an answer is wrong, or undefined. */
@@ -51,56 +56,64 @@ export function judge (exchange: Exchange, oracle: Oracle, memory: Memory): Judg
 }
 
 function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown: Shown | undefined): string | undefined {
-  const { got, direct, sent, from, to, wasKept } = exchange
+  const { got, direct, sent, from, to, wasKept, setting } = exchange
   const outcome = outcomeOf(got.headers['cache-status'])
   if (outcome === undefined) return `Cache-Status says ${got.headers['cache-status']}`
   if (wasKept && outcome !== 'hit' && outcome !== 'pruned hit') return `what was kept is ${outcome}`
+  if (setting.isObserving && outcome !== 'forwarded' && outcome !== 'refused') return `${outcome}, though nothing is to be served from the cache`
   if (outcome === 'refused') return judgeRefusal(exchange)
   // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
   if (outcome === 'forwarded' && got.status < 400 && direct.headers['x-aptos-ledger-version'] !== undefined && shown !== undefined && shown.height < from.height) return `read at height ${shown.height}, though the node had got to ${from.height} before`
   const asked = readOf(sent)?.speaksOf
   if (asked !== undefined && shown !== undefined && outcome.endsWith('hit') && (outcome === 'pruned hit') !== (asked < oracle.archive.block(shown.oldest).firstVersion)) return `a ${outcome} of version ${asked} beside the oldest at height ${shown.oldest}`
-  const meant = isKnown(sent) ? sent : passedOn(sent)
-  const differences = moments(exchange, outcome, shown).map(moment => differs(sent, got, oracle.says(meant, moment), memory))
+  const meant = isKnown(sent) ? exchange.meant.sent : passedOn(sent)
+  const differences = moments(exchange, outcome, shown).map(moment => differs(exchange, oracle.says(meant, moment), memory, shown))
   return differences.includes(undefined) ? undefined : `${outcome} with ${differences[0] ?? 'nothing to compare with'} (node at ${to.height}, its history from ${to.oldest})`
 }
 
 /** What varve refuses by itself the node refuses too, but for what is on purpose; what is gone is gone there too, in the same words. */
-function judgeRefusal ({ sent, got, direct, floor }: Exchange): string | undefined {
+function judgeRefusal ({ sent, meant, got, direct, floor }: Exchange): string | undefined {
   if (!isClientError(got.status)) return `refused with ${got.status}`
-  if (isRefusal(direct.status, name => direct.headers[name] !== undefined, direct.bytes) || isOnPurpose(sent, floor?.version)) return undefined
+  if (isRefusal(direct.status, name => direct.headers[name] !== undefined, direct.bytes) || meant.isTorn || isOnPurpose(sent, floor?.version)) return undefined
   const isGone = got.status === 410 && direct.status === 410 && (sent.method === 'HEAD' || got.bytes.equals(direct.bytes))
   return isGone ? undefined : `refused with ${got.status} ${got.bytes.toString()}, but the node says ${direct.status} ${direct.bytes.toString('latin1', 0, 300)}`
 }
 
 /** When the node may have been asked for what was answered. */
-function moments ({ from, to, sent, releases, got }: Exchange, outcome: string, shown: Shown | undefined): Moment[] {
+function moments ({ from, to, sent, releases, got, setting }: Exchange, outcome: string, shown: Shown | undefined): Moment[] {
   const height = shown?.height ?? to.height
+  const lately = between(from.release, to.release)
   switch (outcome) {
     // What is kept is as it was; a release renders anew what a node still has.
     case 'hit': {
       const isGas = /^[^?]*\/estimate_gas_price(?:\?|$)/.test(sent.target)
       const heights = isGas ? Array.from({ length: Math.floor(height / gasBlocks) + 1 }, (_, at) => height - at * gasBlocks) : [height]
-      return heights.map(at => ({ height: at, oldest: 0, release: to.release }))
+      return heights.flatMap(at => lately.map(release => ({ height: at, oldest: 0, release })))
     }
     case 'pruned hit': return releases.map(release => ({ height, oldest: 0, release }))
-    case 'forwarded': return between(from.oldest, to.oldest).map(oldest => ({ height, oldest, release: to.release }))
     default: {
-      // What is not there yet may have come while it was under way.
-      const heights = got.status === 404 ? [height, ...between(from.height, to.height)] : [height]
-      return heights.flatMap(at => between(from.oldest, to.oldest).map(oldest => ({ height: at, oldest, release: to.release })))
+      // What is not there yet may have come while it was under way; who only observes shows the present beside it, too.
+      const isLate = got.status === 404 && (outcome !== 'forwarded' || setting.isObserving)
+      const heights = isLate ? [height, ...between(from.height, to.height)] : [height]
+      return heights.flatMap(at => between(from.oldest, to.oldest).flatMap(oldest => lately.map(release => ({ height: at, oldest, release }))))
     }
   }
 }
 
-const between = (from: number, to: number): number[] => from === to ? [from] : [from, to]
+const between = <T>(from: T, to: T): T[] => from === to ? [from] : [from, to]
 
-function differs (sent: Sent, got: Answered, right: Reply, memory: Memory): string | undefined {
+function differs (exchange: Exchange, right: Reply, memory: Memory, shown: Shown | undefined): string | undefined {
+  const { sent, got } = exchange
   if (got.status === 304) return notModified(sent, got, right, memory)
   // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
   if (isRefusal(right.status, name => lineOf(right, name) !== undefined, right.body)) return got.status === right.status ? undefined : `${got.status} for ${right.status}`
   if (isInfo(sent) && right.status === 200 && got.status === 200) return sent.method === 'HEAD' || membersOf(got.bytes, sent, got) === membersOf(right.body) ? undefined : 'not the info of this node'
-  return difference(sent, got, right)
+  return difference(sent, got, right, pinnedAt(exchange, shown))
+}
+
+/** The version that a cursor on the answer is to carry: the one of the request's, or the one that the first page was read at. */
+function pinnedAt ({ sent, meant, setting }: Exchange, shown: Shown | undefined): bigint | undefined {
+  return meant.pinned ?? (setting.pinsPages && beginsListing(sent) ? shown?.version : undefined)
 }
 
 /** A 304 says that a body which the client has is the one that the node would give. */
@@ -122,12 +135,12 @@ function membersOf (bytes: Buffer, sent?: Sent, got?: Answered): string {
 }
 
 /** Tags, codings and keys. */
-function judgeForm ({ sent, got, to }: Exchange, oracle: Oracle, memory: Memory, shown: Shown | undefined): string | undefined {
+function judgeForm ({ sent, meant, got, to }: Exchange, oracle: Oracle, memory: Memory, shown: Shown | undefined): string | undefined {
   const { etag, 'content-type': type = '', 'content-encoding': coding = '' } = got.headers
   const body = plainBody(sent, got)
   if (typeof body === 'string') return body
   const read = readOf(sent)
-  const right = oracle.says(sent, { height: shown?.height ?? to.height, oldest: 0, release: to.release })
+  const right = oracle.says(meant.sent, { height: shown?.height ?? to.height, oldest: 0, release: to.release })
   if (got.status === 200 && etag !== undefined && sent.method !== 'HEAD') {
     const mixed = memory.tag(etag, type, coding, body)
     if (mixed !== undefined) return mixed

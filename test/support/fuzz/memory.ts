@@ -31,7 +31,6 @@ export const isKnown = ({ target }: Sent): boolean => matchEndpoint(target) !== 
 export class Memory {
   readonly #tags = new Map<string, string>()
   readonly #keys = new Map<string, { readonly answer: string, readonly sent: Sent }>()
-  #stored = new Set<string>()
 
   /** A tag stands for one body of one type in one coding, always. */
   tag (etag: string, type: string, coding: string, body: Buffer): string | undefined {
@@ -58,20 +57,6 @@ export class Memory {
     if (before !== undefined && before.answer !== answer) return `${JSON.stringify(before.sent)} is answered otherwise by the node, and has the same key`
     this.#keys.set(key, { answer, sent })
     return undefined
-  }
-
-  /** It was kept: the same request to the letter is answered from the cache from now on. */
-  keep (sent: Sent): void {
-    this.#stored.add(JSON.stringify(sent))
-  }
-
-  isKept (sent: Sent): boolean {
-    return this.#stored.has(JSON.stringify(sent))
-  }
-
-  /** Nothing need be kept any more. */
-  forget (): void {
-    this.#stored = new Set()
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Ledger } from '../../../src/sandbox/ledger.js'
+import { pin, pinnedIn } from './pinned.js'
 import { streams, tableKeys, valueTypes, versionOf, type Wish } from './wish.js'
 
 /** What is asked for, its versions and cursors told in full. */
@@ -31,6 +32,11 @@ export function plainOf (wish: Wish, { ledger, cursors }: Known): Plain {
       const start = wish.cursor === undefined ? undefined : cursors[cursors.length - 1 - wish.cursor % Math.max(1, cursors.length)] ?? noCursor
       return { kind: 'modules', account: wish.account, version: wish.version && versionOf(wish.version, ledger), limit: wish.limit, start }
     }
+    case 'listing': {
+      const cursor = wish.cursor === undefined ? undefined : cursors[cursors.length - 1 - wish.cursor]
+      const start = cursor !== undefined && wish.forged !== undefined ? pin(versionOf(wish.forged, ledger), pinnedIn(cursor)?.own ?? cursor) : cursor
+      return { kind: 'modules', account: wish.account, version: undefined, limit: wish.limit, start }
+    }
     case 'events': {
       const [account, handle, field] = streams[wish.stream] ?? streams[0]
       const end = BigInt(wish.stream === 1 || wish.stream > 2 ? Math.floor(ledger.height / 3) : wish.stream === 2 ? Math.floor(ledger.height / 200) + 1 : ledger.height + 1)
@@ -48,6 +54,7 @@ export function neighbourOf (plain: Plain, which: number, { heads }: Known): Pla
   const moved = (number: bigint): bigint => number + BigInt(by) < 0n ? 0n : number + BigInt(by)
   // What a latest read was read at lately, or next to it.
   const lately = (heads[heads.length - 1 - Math.floor(which / 3) % 2] ?? 0n) + BigInt([0, 1, -1][which % 3] ?? 0)
+  const pinned = plain.kind === 'modules' && plain.start !== undefined ? pinnedIn(plain.start) : undefined
   switch (plain.kind) {
     case 'table':
       if (which < 20) return { ...plain, version: lately }
@@ -57,6 +64,7 @@ export function neighbourOf (plain: Plain, which: number, { heads }: Known): Pla
       if (which < 48) return { ...plain, valueType: valueTypes[which % valueTypes.length] ?? 'u64' }
       return { ...plain, handle: plain.handle === '42' ? '5eed' : '42' }
     case 'modules':
+      if (pinned !== undefined && which % 2 === 0) return { ...plain, start: pin(moved(pinned.version), pinned.own) }
       if (which > 45) return { ...plain, version: undefined }
       if (which > 40) return { ...plain, version: lately }
       if (which % 3 === 0 && plain.version !== undefined) return { ...plain, version: moved(plain.version) }

@@ -1,69 +1,55 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { pino } from 'pino'
-import { startVarve, type Varve } from '../../../src/cli/serve.js'
-import { configSchema } from '../../../src/config/schema.js'
 import { Ledger } from '../../../src/sandbox/ledger.js'
 import { defaults, type Settings } from '../../../src/sandbox/options.js'
 import { releases, type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.js'
-import { ask } from '../client.js'
 import { until } from '../until.js'
-import { type Case, type Change, type Setting, type Step } from './case.js'
+import { type Case, type Change, type Setting, type Step, type Upgrade } from './case.js'
+import { Front } from './front.js'
 import { judge } from './judge.js'
+import { type RedisAtHand, Shared } from './meeting.js'
 import { Memory, readOf, upstreamOf } from './memory.js'
 import { type Moment, Oracle } from './oracle.js'
+import { meantBy } from './pinned.js'
 import { difference } from './same.js'
-import { headerOf, type Sent } from './sent.js'
-import { type Shown } from './shown.js'
-import { outcomeOf, type Tally } from './tally.js'
+import { type Sent } from './sent.js'
+import { outcomeOf, redisHit, type Tally, wouldHit } from './tally.js'
 import { type Answered, Wire } from './wire.js'
 
-const token = 'fuzz'
-const pollMs = 10
-const logErrorLevel = 50
-
-/** A case that is being played: a node, a varve in front of it, and the judge of what it answers. */
+/** A case that is being played: a node, one varve in front of it or two, and the judge of what they answer. */
 export class Play {
   readonly sandbox: Sandbox
   readonly oracle: Oracle
-  readonly #varve: Varve
-  readonly #wires: { readonly varve: Wire, readonly node: Wire }
-  readonly #log: Array<Record<string, unknown>>
+  readonly #fronts: readonly [Front, ...Front[]]
+  readonly #shared: Shared | undefined
+  readonly #node: Wire
   readonly #tally: Tally
   readonly #memory = new Memory()
   readonly #setting: Setting
   readonly #steps: Step[] = []
   readonly #releases: string[] = []
-  #shown: Shown | undefined
 
-  private constructor (setting: Setting, sandbox: Sandbox, oracle: Oracle, varve: Varve, log: Array<Record<string, unknown>>, tally: Tally) {
+  private constructor (setting: Setting, sandbox: Sandbox, oracle: Oracle, fronts: readonly [Front, ...Front[]], shared: Shared | undefined, tally: Tally) {
     this.#setting = setting
     this.sandbox = sandbox
     this.oracle = oracle
-    this.#varve = varve
-    this.#wires = { varve: new Wire(varve.url), node: new Wire(sandbox.url) }
-    this.#log = log
+    this.#fronts = fronts
+    this.#shared = shared
+    this.#node = new Wire(sandbox.url)
     this.#tally = tally
     this.#releases.push(sandbox.ledger.release)
   }
 
-  static async start (setting: Setting, tally: Tally): Promise<Play> {
-    const { startVersion, heldMs, prunedEvents, blockBcs, ...rest } = setting
-    const settings: Settings = { ...defaults, ...rest, startVersion: BigInt(startVersion), blockMs: 0, release: releases.events }
+  static async start (setting: Setting, tally: Tally, redis: RedisAtHand): Promise<Play> {
+    const { startVersion, prunedEvents, blockBcs, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax } = setting
+    const settings: Settings = { ...defaults, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax, startVersion: BigInt(startVersion), blockMs: 0, release: releases.events }
     const sandbox = await startSandbox(settings)
     const archive = new Ledger({ ...settings, release: releases.events, prunedBlocks: 0, windowBlocks: 100_000_000 })
     for (const ledger of [sandbox.ledger, archive]) Object.assign(ledger, { prunedEvents, blockBcs })
-    const log: Array<Record<string, unknown>> = []
-    const config = configSchema.parse({
-      listen: '127.0.0.1:0',
-      admin: { listen: '127.0.0.1:0', token },
-      upstreams: [{ name: 'node', url: sandbox.url }],
-      head: { pollMs },
-      latest: { infoMs: heldMs, gasMs: heldMs },
-      // A version that is not there yet is waited for a moment and no more.
-      waitForVersion: { ms: 5 }
-    })
-    const varve = await startVarve({ config, given: [] }, pino({ level: 'info' }, { write: line => log.push(JSON.parse(line)) }), { file: '', flags: [] })
-    return new Play(setting, sandbox, new Oracle(archive, settings), varve, log, tally)
+    const shared = setting.isShared ? new Shared(await redis()) : undefined
+    const first = await Front.start(setting, sandbox.url, shared)
+    const others = shared === undefined ? [] : [await Front.start(setting, sandbox.url, shared)]
+    await shared?.joined(2)
+    return new Play(setting, sandbox, new Oracle(archive, settings), [first, ...others], shared, tally)
   }
 
   /** What has been played so far, to the letter. */
@@ -71,56 +57,69 @@ export class Play {
     return { setting: this.#setting, steps: this.#steps }
   }
 
-  /** What was last stamped on an answer. */
-  get shown (): Shown | undefined {
-    return this.#shown
-  }
-
   /** Takes one step; throws where an answer is wrong. Resolves with the answers, in order. */
   async take (step: Step): Promise<readonly Answered[]> {
     this.#steps.push(step)
-    if ('ask' in step) return await this.#ask(step.ask, step.meanwhile)
+    if ('ask' in step) return await this.#ask(this.#front(step.to), step.ask, step.meanwhile)
     if ('release' in step) await this.#upgrade()
-    else if ('purge' in step) await this.#purge(step.purge)
+    else if ('purge' in step) await this.#purge(this.#front(step.to), step.purge)
     else this.#change(step)
     return []
   }
 
-  async end (): Promise<void> {
-    for (const wire of Object.values(this.#wires)) wire.close()
-    await this.#varve.stop({ drainMs: 0 })
-    await this.sandbox.close()
+  /** Throws where what was told of the answers, rather than in them, is wrong. */
+  async finish (): Promise<void> {
+    for (const front of this.#fronts) {
+      for (const [result, count] of Object.entries(await front.audits())) {
+        this.#tally.note(`audit ${result}`, count)
+        if (result === 'different' && count > 0) throw new Error(front.fault ?? `${count} hits were found to be different`)
+      }
+      if (this.#setting.memoryKb !== undefined) this.#tally.note('evicted', await front.evictions())
+      if (front.fault !== undefined) throw new Error(front.fault)
+    }
   }
 
-  #change (change: Change): void {
+  async end (): Promise<void> {
+    this.#node.close()
+    await Promise.all(this.#fronts.map(async front => { await front.end() }))
+    await Promise.all([this.sandbox.close(), this.#shared?.clear()])
+  }
+
+  #front (to: number | undefined): Front {
+    return this.#fronts[to ?? 0] ?? this.#fronts[0]
+  }
+
+  #change (change: Change | Upgrade): void {
+    if ('release' in change) return this.#nextRelease()
     this.#tally.note('grow' in change ? 'the ledger grew' : 'the ledger was pruned')
     if ('grow' in change) for (const ledger of [this.sandbox.ledger, this.oracle.archive]) ledger.grow(change.grow)
     else this.sandbox.ledger.pruneTo(Number(this.sandbox.ledger.oldest.blockHeight) + change.prune)
   }
 
-  async #ask (requests: readonly Sent[], meanwhile: Change | undefined): Promise<readonly Answered[]> {
+  async #ask (front: Front, requests: readonly Sent[], meanwhile?: Change | Upgrade): Promise<readonly Answered[]> {
     const from = this.#moment
-    const floor = this.#shown
-    const kept = requests.map(sent => this.#memory.isKept(sent))
-    const answers = requests.map(async sent => await this.#wires.varve.send(sent))
+    const floor = front.shown
+    const kept = requests.map(sent => front.isKept(sent))
+    const answers = requests.map(async sent => await front.wire.send(sent))
     if (meanwhile !== undefined) {
       await new Promise(resolve => { setImmediate(resolve) })
       this.#change(meanwhile)
     }
     const gots = await Promise.all(answers)
     const to = this.#moment
-    const directs = await Promise.all(requests.map(async sent => await this.#wires.node.send(sent)))
+    const meant = requests.map(meantBy)
+    const directs = await Promise.all(meant.map(async ({ sent }) => await this.#node.send(sent)))
     for (const [at, sent] of requests.entries()) {
-      const [got, direct] = [gots[at], directs[at]]
-      if (got === undefined || direct === undefined) continue
-      this.#trust(sent, direct, to)
-      const { wrong, shown } = judge({ sent, got, direct, from, to, floor, releases: this.#releases, wasKept: kept[at] === true }, this.oracle, this.#memory)
+      const [got, direct, as] = [gots[at], directs[at], meant[at]]
+      if (got === undefined || direct === undefined || as === undefined) continue
+      this.#trust(as.sent, direct, to)
+      const { wrong, shown } = judge({ sent, meant: as, got, direct, from, to, floor, releases: this.#releases, wasKept: kept[at] === true, setting: this.#setting }, this.oracle, this.#memory)
       if (wrong !== undefined) throw new Error(`${wrong}: ${JSON.stringify(sent)}${explained(sent)}`)
       this.#count(sent, got)
-      if (shown !== undefined) this.#shown = furthest(this.#shown, shown)
+      front.saw(sent, got, shown)
     }
-    const error = this.#log.find(({ level }) => Number(level) >= logErrorLevel)
-    if (error !== undefined) throw new Error(`logged: ${JSON.stringify(error)}`)
+    if (meanwhile !== undefined && 'release' in meanwhile) await this.#untilNoticed()
+    if (front.fault !== undefined) throw new Error(front.fault)
     return gots
   }
 
@@ -132,11 +131,14 @@ export class Play {
   }
 
   #count (sent: Sent, got: Answered): void {
-    const outcome = outcomeOf(got.headers['cache-status']) ?? 'hung up'
+    const status = got.headers['cache-status']
+    const outcome = outcomeOf(status) ?? 'hung up'
     this.#tally.count(outcome)
     this.#tally.note(`status ${got.status}`)
     if (outcome === 'hit' || outcome === 'pruned hit') this.#tally.note(`hit of ${readOf(sent)?.endpoint.name}`)
-    if (outcome === 'stored' && headerOf(sent, 'x-varve-min-ledger-version') === undefined) this.#memory.keep(sent)
+    if (status === redisHit) this.#tally.note(`redis hit of ${readOf(sent)?.endpoint.name}`)
+    if (status === redisHit || status === wouldHit) this.#tally.note(status === redisHit ? 'redis hit' : 'would be a hit')
+    if (meantBy(sent).pinned !== undefined && got.status === 200) this.#tally.note(outcome.endsWith('hit') ? 'a pinned page from the cache' : 'a pinned page')
   }
 
   get #moment (): Moment {
@@ -144,35 +146,54 @@ export class Play {
     return { height: ledger.height, oldest: Number(ledger.oldest.blockHeight), release: ledger.release }
   }
 
-  /** Returns when varve must have noticed: when the node has been asked for its index once more after an answer of the new release. */
   async #upgrade (): Promise<void> {
+    this.#nextRelease()
+    await this.#untilNoticed()
+  }
+
+  #nextRelease (): void {
     const all = Object.values(releases)
     const next = all[all.findIndex(release => release === this.sandbox.ledger.release) + 1]
     if (next === undefined) return
     this.#tally.note('the node was upgraded')
-    const polls = this.sandbox.asked.of('index')
     this.sandbox.ledger.release = next
     this.#releases.push(next)
-    await until(() => this.sandbox.asked.of('index') >= polls + 2, 'varve polls the index')
+  }
+
+  /** Returns when each varve must have noticed: when it has asked for the index once more after an answer of the new release. */
+  async #untilNoticed (): Promise<void> {
+    const polls = this.sandbox.asked.of('index')
+    // Each asks in its turn, but one may be ahead of the other.
+    await until(() => this.sandbox.asked.of('index') >= polls + 4 * this.#fronts.length - 2, 'varve polls the index')
     await pause(1)
-    this.#memory.forget()
+    await this.#shared?.agreed()
+    for (const front of this.#fronts) front.forget()
   }
 
-  async #purge (what: Extract<Step, { purge: unknown }>['purge']): Promise<void> {
+  /** What is purged is asked for again: no varve may have it. */
+  async #purge (front: Front, what: Extract<Step, { purge: unknown }>['purge']): Promise<void> {
     this.#tally.note('a purge')
-    const body = JSON.stringify(what === 'all' ? { all: true } : what)
-    const { status } = await ask(this.#varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
+    const known = this.#fronts.flatMap(({ keptLast }) => keptLast ?? [])
+    const status = await front.purge(what === 'all' ? { all: true } : what)
     if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
-    this.#memory.forget()
+    await this.#shared?.agreed()
+    for (const each of this.#fronts) each.forget()
+    if (status === 200) for (const sent of what === 'all' ? known : [sentOf(what)]) await this.#gone(sent)
+  }
+
+  async #gone (sent: Sent): Promise<void> {
+    for (const front of this.#fronts) {
+      const [got] = await this.#ask(front, [sent])
+      const status = got?.headers['cache-status']
+      // What the first one then reads the other may have of it.
+      const isOfTheMoment = (readOf(sent)?.speaksOf ?? readOf(sent)?.page) === undefined
+      if (!isOfTheMoment && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
+    }
   }
 }
 
-/** The furthest of each half, whichever answer told it. */
-function furthest (before: Shown | undefined, shown: Shown): Shown {
-  if (before === undefined) return shown
-  const head = shown.version > before.version ? shown : before
-  return { height: head.height, version: head.version, oldest: Math.max(before.oldest, shown.oldest) }
-}
+const sentOf = ({ method, url, body }: Exclude<Extract<Step, { purge: unknown }>['purge'], 'all'>): Sent =>
+  ({ method, target: url, headers: body === undefined ? [] : [['content-type', 'application/json']], ...(body !== undefined && { body }) })
 
 function explained (sent: Sent): string {
   const read = readOf(sent)

@@ -1,5 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { type Reply } from '../../../src/sandbox/reply.js'
+import { pin } from './pinned.js'
 import { type Sent, headerOf } from './sent.js'
 import { type Answered } from './wire.js'
 
@@ -28,17 +29,17 @@ function takes (acceptEncoding: string, coding: string): boolean {
   return items.some(item => new RegExp(`^(?:x-)?(?:${coding}|\\*)(?:$|[ ;])`).test(item) && !/;\s*q=0(?:\.0*)?$/.test(item))
 }
 
-/** Whether an answer is what a node says, byte for byte; a text says in what it differs. */
-export function difference (sent: Sent, got: Answered, right: Reply, bodiesAlone = false): string | undefined {
+/** Whether an answer is what a node says, byte for byte; a text says in what it differs. A cursor may have to carry a version. */
+export function difference (sent: Sent, got: Answered, right: Reply, pinned?: bigint): string | undefined {
   if (got.status !== right.status) return `${got.status} for ${right.status}`
   const body = plainBody(sent, got)
   if (typeof body === 'string') return body
   if (sent.method !== 'HEAD') {
     if (!body.equals(right.body)) return `another body: ${shortened(body)} for ${shortened(right.body)}`
   } else if (got.headers['content-encoding'] === undefined && got.headers['content-length'] !== String(right.body.length)) return `a head of ${got.headers['content-length']} bytes for ${right.body.length}`
-  if (bodiesAlone) return undefined
   if (typeOf(got.headers['content-type']) !== typeOf(lineOf(right, 'content-type'))) return `${got.headers['content-type']} for ${lineOf(right, 'content-type')}`
-  const cursor = lineOf(right, 'x-aptos-cursor')
+  const own = lineOf(right, 'x-aptos-cursor')
+  const cursor = own === undefined || pinned === undefined ? own : pin(pinned, own)
   if (got.headers['x-aptos-cursor'] !== cursor) return `the cursor ${got.headers['x-aptos-cursor']} for ${cursor}`
   return undefined
 }

@@ -9,8 +9,8 @@ export class Tally {
   }
 
   /** Counts what is not an answer's outcome, such as what became of the ledger. */
-  note (what: string): void {
-    this.#counts.set(what, this.of(what) + 1)
+  note (what: string, times = 1): void {
+    this.#counts.set(what, this.of(what) + times)
   }
 
   of (what: string): number {
@@ -26,13 +26,18 @@ export class Tally {
   }
 }
 
+/** What another varve has read. */
+export const redisHit = 'varve; hit; detail=redis'
+/** What only observing keeps from being a hit. */
+export const wouldHit = 'varve; fwd=bypass; detail=would-hit'
+
 /** In a word how an answer came about, by its Cache-Status. */
 export function outcomeOf (cacheStatus: string | undefined): 'hit' | 'pruned hit' | 'stored' | 'not kept' | 'collapsed' | 'forwarded' | 'refused' | undefined {
   switch (cacheStatus) {
-    case 'varve; hit; detail=memory': return 'hit'
+    case 'varve; hit; detail=memory': case redisHit: return 'hit'
     case 'varve; hit; detail=pruned': return 'pruned hit'
     case 'varve; fwd=uri-miss; collapsed': return 'collapsed'
-    case 'varve; fwd=bypass': return 'forwarded'
+    case 'varve; fwd=bypass': case wouldHit: return 'forwarded'
     case 'varve; detail=refused': return 'refused'
     default: {
       const end = /^varve; fwd=uri-miss; fwd-status=\d{3}; (?:(stored)|detail=\w+)$/.exec(cacheStatus ?? '')

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { plainSetting, type Change, type Setting, type Step } from './case.js'
+import { plainSetting, type Change, type Setting, type Step, type Upgrade } from './case.js'
 import { mutate, mutation, type Mutation } from './mutate.js'
 import { neighbourOf, plainOf, type Known, type Plain } from './plain.js'
 import { headerOf, type Sent } from './sent.js'
@@ -20,10 +20,10 @@ export interface Asking {
 
 /** One thing that happens, before what it refers to is known. */
 export type Template =
-  | { readonly ask: readonly Asking[], readonly meanwhile?: Change | undefined }
+  | { readonly ask: readonly Asking[], readonly to: number, readonly meanwhile?: Change | Upgrade | undefined }
   | Change
-  | { readonly release: 'next' }
-  | { readonly purge: 'all' | number }
+  | Upgrade
+  | { readonly purge: 'all' | number, readonly to: number }
 
 /** What a run has come to, for what is asked for next. */
 export interface Past extends Known {
@@ -51,18 +51,21 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ prune: 150 }) }
 )
 
+// Which of two varves.
+const to = fc.nat(1)
+
 /** One thing that happens; mostly requests. */
 export const template: fc.Arbitrary<Template> = fc.oneof(
-  { weight: 20, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }) }) },
-  { weight: 2, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), meanwhile: change }) },
+  { weight: 20, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), to }) },
+  { weight: 2, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), to, meanwhile: fc.oneof({ weight: 9, arbitrary: change }, { weight: 1, arbitrary: fc.constant<Upgrade>({ release: 'next' }) }) }) },
   { weight: 4, arbitrary: change },
   { weight: 1, arbitrary: fc.constant<Template>({ release: 'next' }) },
-  { weight: 1, arbitrary: fc.record({ purge: fc.oneof(fc.constant('all' as const), fc.nat(5), fc.nat(5)) }) }
+  { weight: 1, arbitrary: fc.record({ purge: fc.oneof(fc.constant('all' as const), fc.nat(5), fc.nat(5)), to }) }
 )
 
-/** What nodes are like; most of them plain. */
-export const setting: fc.Arbitrary<Setting> = fc.oneof(
-  fc.constant(plainSetting),
+// What nodes are like; most of them plain.
+const nodeSetting = fc.oneof(
+  fc.constant({}),
   fc.record({
     // The numbers beyond which a double, and a signed integer, cannot count lie within the window.
     startVersion: fc.constantFrom('0', '9007199254739800', '9223372036854774600', '9223372036854775808', '18446744073709547000'),
@@ -77,12 +80,25 @@ export const setting: fc.Arbitrary<Setting> = fc.oneof(
   })
 )
 
+const varveSetting = fc.record({
+  isShared: fc.nat(2).map(at => at === 2),
+  pinsPages: fc.nat(2).map(at => at === 2),
+  isObserving: fc.nat(9).map(at => at === 9),
+  memoryKb: fc.constantFrom(undefined, undefined, undefined, 20),
+  auditShare: fc.constantFrom(0.001, 1)
+})
+
+/** What a node is like, and what stands in front of it. */
+export const setting: fc.Arbitrary<Setting> = fc.tuple(nodeSetting, varveSetting).map(([node, { memoryKb, ...varve }]) => ({ ...plainSetting, ...node, ...varve, ...(memoryKb !== undefined && { memoryKb }) }))
+
 /** What it comes to, to the letter. */
 export function resolve (what: Template, wishes: readonly Wish[], past: Past): Step {
-  if ('ask' in what) return { ask: what.ask.map(each => sentOf(each, wishes, past)), ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile }) }
-  if (!('purge' in what) || what.purge === 'all') return what as Step
+  if ('ask' in what) return { ask: what.ask.map(each => sentOf(each, wishes, past)), to: what.to, ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile }) }
+  if (!('purge' in what)) return what
+  const { to } = what
+  if (what.purge === 'all') return { purge: 'all', to }
   const { method, target, body } = spell(plainFor(what.purge, wishes, past), { address: 0, integer: 0, tag: 0, escape: 0, query: 0, accept: 0, json: 0, key: 0, isBcs: false, isHead: false })
-  return { purge: { method, url: target, ...(body !== undefined && { body }) } }
+  return { purge: { method, url: target, ...(body !== undefined && { body }) }, to }
 }
 
 function sentOf ({ of, neighbour, style, mutations, line, isKeyTurned }: Asking, wishes: readonly Wish[], past: Past): Sent {
@@ -100,8 +116,8 @@ function plainFor (of: number, wishes: readonly Wish[], past: Past): Plain {
   const at = of % wishes.length
   const wish = wishes[at]
   if (wish === undefined) return { kind: 'path', target: '/v1' }
-  // What stands at the head moves on with it; all else stays where it was when it was first asked for.
-  if ('version' in wish && wish.version?.at === 'head') return plainOf(wish, past)
+  // What stands at the head moves on with it, and a listing goes on; all else stays where it was when it was first asked for.
+  if (wish.kind === 'listing' || ('version' in wish && wish.version?.at === 'head')) return plainOf(wish, past)
   const plain = past.plains.get(at) ?? plainOf(wish, past)
   past.plains.set(at, plain)
   return plain

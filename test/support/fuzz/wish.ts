@@ -19,6 +19,8 @@ export type Wish =
   /** Its start lies so far from the end of the stream, or from its beginning. */
   | { readonly kind: 'events', readonly stream: number, readonly start: { readonly from: 'end' | 'begin', readonly by: number } | undefined, readonly limit: number | undefined }
   | { readonly kind: 'block', readonly version: VersionAt, readonly transactions: 'true' | 'false' | undefined }
+  /** A listing without a version: its first page, or where one of the last cursors leads, with another version than it carries where one is forged. */
+  | { readonly kind: 'listing', readonly account: string, readonly limit: number | undefined, readonly cursor: number | undefined, readonly forged: VersionAt | undefined }
   | { readonly kind: 'path', readonly target: string }
 
 /** Keys of tables: a type, the spellings of one key of it that nodes take for the same, and a table in which its value is another one each other version. */
@@ -79,6 +81,7 @@ export const wish: fc.Arbitrary<Wish> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('modules' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), version: maybe(version, 14), limit: maybe(fc.constantFrom(1, 1, 2, 2, 3, 3, 10, 10, 65535, 65535, 0, 65536)), cursor: maybe(fc.nat(5), 1) }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('events' as const), stream: fc.constantFrom(0, 0, 0, 1, 1, 2, 3, 4, 5), start: maybe(fc.oneof(fc.record({ from: fc.constant('end' as const), by: fc.integer({ min: -12, max: 2 }) }), fc.record({ from: fc.constant('begin' as const), by: fc.integer({ min: 0, max: 120 }) })), 6), limit: maybe(fc.constantFrom(1, 2, 3, 5, 9, 10, 11, 25), 2) }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('block' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'true' as const, 'false' as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('listing' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1'), limit: fc.constantFrom(1, 1, 2, 3), cursor: maybe(fc.nat(3), 3), forged: maybe(version, 2) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('path' as const), target: fc.constantFrom('/v1/estimate_gas_price', '/v1/info', '/v1', '/v1/blocks/by_height/100', '/v1/-/healthy', '/v1/transactions?start=5') }) }
 )
 

@@ -1,0 +1,45 @@
+import { matchEndpoint } from '../../../src/reads/read-request.js'
+import { type Sent } from './sent.js'
+
+// A cursor that carries a version, as the documentation has it: `varve` and the version in hex before the node's own.
+const mark = Buffer.from('varve').toString('hex')
+const form = new RegExp(`^${mark}([0-9a-f]{16})((?:[0-9a-f]{2})+)$`)
+
+/** A request as a node would have to be asked it, and the version that its cursor carries. */
+export interface Meant {
+  readonly sent: Sent
+  readonly pinned: bigint | undefined
+  /** Whether the request names two versions, which no node can be asked. */
+  readonly isTorn: boolean
+}
+
+/** Puts a version before a node's own cursor. */
+export const pin = (version: bigint, own: string): string => `${mark}${version.toString(16).padStart(16, '0')}${own}`
+
+/** The version and the node's own cursor within one. */
+export function pinnedIn (cursor: string): { readonly version: bigint, readonly own: string } | undefined {
+  const [, version, own] = form.exec(cursor.toLowerCase()) ?? []
+  return version === undefined || own === undefined ? undefined : { version: BigInt(`0x${version}`), own }
+}
+
+/** What a request with a cursor of varve's own stands for: the read at its version, from the node's own cursor on. */
+export function meantBy (sent: Sent): Meant {
+  const at = sent.target.indexOf('?')
+  const plain = { sent, pinned: undefined, isTorn: false }
+  if (at === -1 || !isListing(sent)) return plain
+  const params = new URLSearchParams(`?${sent.target.slice(at + 1)}`)
+  const pinned = pinnedIn(params.get('start') ?? '')
+  if (pinned === undefined) return plain
+  const given = params.get('ledger_version')
+  params.set('start', pinned.own)
+  if (given === null) params.set('ledger_version', String(pinned.version))
+  const isTorn = given !== null && /^\+?\d+$/.test(given) && BigInt(given.replace('+', '')) !== pinned.version
+  return { sent: { ...sent, target: `${sent.target.slice(0, at)}?${params}` }, pinned: pinned.version, isTorn }
+}
+
+/** Whether the answer to a request bears a cursor of a listing that began without a version. */
+export function beginsListing (sent: Sent): boolean {
+  return isListing(sent) && !new URLSearchParams(`?${sent.target.split('?').slice(1).join('?')}`).has('ledger_version')
+}
+
+const isListing = ({ target }: Sent): boolean => matchEndpoint(target)?.endpoint.name === 'account_modules'
