@@ -146,6 +146,19 @@ t.test('what a release has rendered is compared with one of that release alone, 
   t.same(differing(varve.log), [])
 })
 
+t.test('an upgrade of a node that nobody has noticed yet is no fault: the node is asked what it runs before a difference in what it renders is believed', async t => {
+  const node = await nodeOf(t, { release: releases.events })
+  const varve = await varveAt(t, node.url, everyHit)
+  const target = '/v1/accounts/0x42/modules?ledger_version=2000'
+  const before = await varve.get(target)
+  node.ledger.release = releases.variants
+  t.match(await varve.get(target), { body: before.body, headers: { [status]: 'varve; hit; detail=memory' } })
+  await untilFound(varve, 'unavailable')
+  t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
+  t.same(differing(varve.log), [])
+  t.not((await varve.get(target)).body, before.body, 'it is noticed now, and read afresh')
+})
+
 t.test('nobody is asked where no node has room to spare, or the version: that counts as unavailable, and hits go on', async t => {
   const node = await nodeOf(t)
   const varve = await varveAt(t, node.url, { ...everyHit, upstream: { maxConcurrent: 1 } })

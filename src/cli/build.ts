@@ -106,7 +106,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     compressor: new Compressor(memory),
     shared: sharing?.store,
     forgetting,
-    auditor: new Auditor(dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log, now })),
+    auditor: new Auditor(dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log, now }), async node => { await nodes.ask(node) }),
     streamEnds: new StreamEnds(),
     flights: new SingleFlight(isForMany),
     latestFlights: new GatheringFlight(isShareable),

@@ -37,7 +37,7 @@ function askedOf (read: Read, { readAt }: Entry): Read | undefined {
   return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }
 
-async function compared (parts: Parts, read: Read, entry: Entry): Promise<AuditResult> {
+async function compared (parts: Parts, read: Read, entry: Entry, isSettled = false): Promise<AuditResult> {
   const { chain } = parts.tracker
   const version = read.speaksOf ?? entry.lowestVersion
   if (chain === undefined || version === undefined) return 'unavailable'
@@ -52,6 +52,12 @@ async function compared (parts: Parts, read: Read, entry: Entry): Promise<AuditR
   const where = await differenceOf(parts, entry, word)
   if (where === undefined) return 'equal'
   const result = isHarmless(read, entry, word, where) ? 'rendering' : 'different'
+  if (result === 'different' && where === 'body' && isRendered(read) && !isSettled) {
+    // The node may have been upgraded since it was last asked what it runs (law 8); asked twice, since the first question may have been on its way before that.
+    await parts.auditor.looksAt(word.node)
+    await parts.auditor.looksAt(word.node)
+    return await compared(parts, read, entry, true)
+  }
   // At once, whatever becomes of telling the others.
   parts.memory.delete(entry.key)
   parts.auditor.differs({ result, read, chain, where, node: word.node, kept: entry.body, said: word.answer.body })

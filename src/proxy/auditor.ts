@@ -25,12 +25,15 @@ const mostUnderWay = 8
 /** Draws what is audited, keeps audits few, and tells what they find. */
 export class Auditor {
   readonly differs: (difference: Difference) => void
+  /** Asks a node where it stands and what it runs. */
+  readonly looksAt: (node: string) => Promise<void>
   #underWay = 0
   #share = 0
   #left = Infinity
 
-  constructor (differs: (difference: Difference) => void) {
+  constructor (differs: (difference: Difference) => void, looksAt: (node: string) => Promise<void>) {
     this.differs = differs
+    this.looksAt = looksAt
   }
 
   /** Whether this hit is drawn: one after each so many, about half as many more or fewer, so that a node has them evenly and no rhythm of clients hides any. */

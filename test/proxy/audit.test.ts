@@ -35,7 +35,7 @@ async function audited (t: Test, first: Answers = response => { ok(response, '[1
   const made = partsAt(t, stub.url).parts
   const parts: Parts = {
     ...made,
-    auditor: new Auditor(difference => { differences.push(difference) }),
+    auditor: new Auditor(difference => { differences.push(difference) }, async () => {}),
     tally: { ...made.tally, audited: result => { results.push(result) } },
     settings: { ...made.settings, auditShare: 1, ...settings }
   }
@@ -221,7 +221,7 @@ t.test('what cannot be compared for a fault of varve\'s own counts as unavailabl
 })
 
 t.test('the share of hits that is wished for is drawn, at uneven distances, also when it changes', async t => {
-  const auditor = new Auditor(() => {})
+  const auditor = new Auditor(() => {}, async () => {})
   for (const share of [1, 0.5, 0, 0.01, 1]) {
     const drawn = Array.from({ length: 20_000 }, () => auditor.draws(share)).flatMap((is, at) => is ? [at] : [])
     t.ok(Math.abs(drawn.length - 20_000 * share) <= 20_000 * share * 0.15, `${drawn.length} for ${share}`)

@@ -44,7 +44,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       compressor: new Compressor(memory),
       shared: undefined,
       forgetting: new Forgetting(memory),
-      auditor: new Auditor(nothing),
+      auditor: new Auditor(nothing, async () => {}),
       streamEnds: new StreamEnds(),
       flights: new SingleFlight(isForMany),
       latestFlights: new GatheringFlight(isShareable),
