@@ -55,7 +55,7 @@ async function failing (seed: number, tally: Tally, redis: RedisAtHand): Promise
     throw new Error(wrong.why)
   })
   await fc.check(property, { seed, numRuns: casesAtOnce })
-  if (broken !== undefined && shortest === undefined) throw broken as Error
+  if (broken !== undefined && shortest === undefined) throw new Error('a case cannot be played', { cause: broken })
   return shortest
 }
 

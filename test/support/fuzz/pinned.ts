@@ -31,10 +31,11 @@ export function meantBy (sent: Sent): Meant {
   const pinned = pinnedIn(params.get('start') ?? '')
   if (pinned === undefined) return plain
   const given = params.get('ledger_version')
-  params.set('start', pinned.own)
-  if (given === null) params.set('ledger_version', String(pinned.version))
+  // All else stays to the letter: a node may refuse it.
+  const pieces = sent.target.slice(at + 1).split('&').map(piece => new URLSearchParams(`?${piece}`).has('start') ? `start=${pinned.own}` : piece)
+  if (given === null) pieces.push(`ledger_version=${pinned.version}`)
   const isTorn = given !== null && /^\+?\d+$/.test(given) && BigInt(given.replace('+', '')) !== pinned.version
-  return { sent: { ...sent, target: `${sent.target.slice(0, at)}?${params}` }, pinned: pinned.version, isTorn }
+  return { sent: { ...sent, target: `${sent.target.slice(0, at)}?${pieces.join('&')}` }, pinned: pinned.version, isTorn }
 }
 
 /** Whether the answer to a request bears a cursor of a listing that began without a version. */
