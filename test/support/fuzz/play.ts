@@ -40,12 +40,12 @@ export class Play {
   }
 
   static async start (setting: Setting, tally: Tally, redis: RedisAtHand): Promise<Play> {
-    const { startVersion, prunedEvents, blockBcs, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax } = setting
+    const { startVersion, prunedEvents, blockBcs, isShared, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax } = setting
     const settings: Settings = { ...defaults, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax, startVersion: BigInt(startVersion), blockMs: 0, release: releases.events }
     const sandbox = await startSandbox(settings)
     const archive = new Ledger({ ...settings, release: releases.events, prunedBlocks: 0, windowBlocks: 100_000_000 })
     for (const ledger of [sandbox.ledger, archive]) Object.assign(ledger, { prunedEvents, blockBcs })
-    const shared = setting.isShared ? new Shared(await redis()) : undefined
+    const shared = isShared ? new Shared(await redis()) : undefined
     const first = await Front.start(setting, sandbox.url, shared)
     const others = shared === undefined ? [] : [await Front.start(setting, sandbox.url, shared)]
     await shared?.joined(2)
@@ -61,9 +61,9 @@ export class Play {
   async take (step: Step): Promise<readonly Answered[]> {
     this.#steps.push(step)
     if ('ask' in step) return await this.#ask(this.#front(step.to), step.ask, step.meanwhile)
-    if ('release' in step) await this.#upgrade()
-    else if ('purge' in step) await this.#purge(this.#front(step.to), step.purge)
+    if ('purge' in step) await this.#purge(this.#front(step.to), step.purge)
     else this.#change(step)
+    if ('release' in step) await this.#untilNoticed()
     return []
   }
 
@@ -136,19 +136,14 @@ export class Play {
     this.#tally.count(outcome)
     this.#tally.note(`status ${got.status}`)
     if (outcome === 'hit' || outcome === 'pruned hit') this.#tally.note(`hit of ${readOf(sent)?.endpoint.name}`)
-    if (status === redisHit) this.#tally.note(`redis hit of ${readOf(sent)?.endpoint.name}`)
-    if (status === redisHit || status === wouldHit) this.#tally.note(status === redisHit ? 'redis hit' : 'would be a hit')
+    if (status === redisHit) for (const what of ['redis hit', `redis hit of ${readOf(sent)?.endpoint.name}`]) this.#tally.note(what)
+    if (status === wouldHit) this.#tally.note('would be a hit')
     if (meantBy(sent).pinned !== undefined && got.status === 200) this.#tally.note(outcome.endsWith('hit') ? 'a pinned page from the cache' : 'a pinned page')
   }
 
   get #moment (): Moment {
     const { ledger } = this.sandbox
     return { height: ledger.height, oldest: Number(ledger.oldest.blockHeight), release: ledger.release }
-  }
-
-  async #upgrade (): Promise<void> {
-    this.#nextRelease()
-    await this.#untilNoticed()
   }
 
   #nextRelease (): void {
@@ -166,6 +161,11 @@ export class Play {
     // Each asks in its turn, but one may be ahead of the other.
     await until(() => this.sandbox.asked.of('index') >= polls + 4 * this.#fronts.length - 2, 'varve polls the index')
     await pause(1)
+    await this.#forget()
+  }
+
+  /** Returns when each varve has heard of what has become of all; it need not have anything from before. */
+  async #forget (): Promise<void> {
     await this.#shared?.agreed()
     for (const front of this.#fronts) front.forget()
   }
@@ -176,8 +176,7 @@ export class Play {
     const known = this.#fronts.flatMap(({ keptLast }) => keptLast ?? [])
     const status = await front.purge(what === 'all' ? { all: true } : what)
     if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
-    await this.#shared?.agreed()
-    for (const each of this.#fronts) each.forget()
+    await this.#forget()
     if (status === 200) for (const sent of what === 'all' ? known : [sentOf(what)]) await this.#gone(sent)
   }
 
@@ -185,9 +184,9 @@ export class Play {
     for (const front of this.#fronts) {
       const [got] = await this.#ask(front, [sent])
       const status = got?.headers['cache-status']
+      const isHistory = (readOf(sent)?.speaksOf ?? readOf(sent)?.page) !== undefined
       // What the first one then reads the other may have of it.
-      const isOfTheMoment = (readOf(sent)?.speaksOf ?? readOf(sent)?.page) === undefined
-      if (!isOfTheMoment && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
+      if (isHistory && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
     }
   }
 }
