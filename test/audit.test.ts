@@ -122,7 +122,7 @@ t.test('a wrong byte in Redis is found, deleted there, and forgotten by every re
 t.test('a listing that another node lets be longer is no fault: it counts as rendering, and is read afresh', async t => {
   const [short, long] = [await nodeOf(t, { modulesPage: 2 }), await nodeOf(t, { modulesPage: 5 })]
   for (const accept of ['application/json', 'application/x-bcs']) {
-    const { varve } = await inFrontOf(t, [short, long], everyHit, { maxConcurrent: 2 })
+    const { varve } = await inFrontOf(t, [short, long], everyHit)
     const whole = '/v1/accounts/0x1/modules?ledger_version=2000'
     await until(async () => {
       await varve.get(whole, { headers: { accept } })
@@ -146,17 +146,16 @@ t.test('what a release has rendered is compared with one of that release alone, 
   t.same(differing(varve.log), [])
 })
 
-t.test('an upgrade of a node that nobody has noticed yet is no fault: the node is asked what it runs before a difference in what it renders is believed', async t => {
+t.test('an upgrade of a node that nobody has noticed yet is no fault', async t => {
   const node = await nodeOf(t, { release: releases.events })
   const varve = await varveAt(t, node.url, everyHit)
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
   const before = await varve.get(target)
   node.ledger.release = releases.variants
   t.match(await varve.get(target), { body: before.body, headers: { [status]: 'varve; hit; detail=memory' } })
-  await untilFound(varve, 'unavailable')
+  await untilFound(varve, 'rendering')
   t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
-  t.same(differing(varve.log), [])
-  t.not((await varve.get(target)).body, before.body, 'it is noticed now, and read afresh')
+  t.not((await varve.get(target)).body, before.body, 'it is read afresh')
 })
 
 t.test('nobody is asked where no node has room to spare, or the version: that counts as unavailable, and hits go on', async t => {
@@ -193,5 +192,5 @@ t.test('what one process of several has found to be wrong is forgotten by the ot
   await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
   // Some of those that were asked before had it told by the other.
   await until(async () => (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'), 'nobody has it any more')
-  t.equal(await varve.metric('varve_audit_total{result="different"}'), 1)
+  await untilFound(varve, 'different')
 })

@@ -61,6 +61,11 @@ export class Budget {
     return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.#maxConcurrent || this.#pace?.isHalfUsed(own) === true
   }
 
+  /** Whether more than half would be left after one more. */
+  get hasSpare (): boolean {
+    return !this.isTight(-1)
+  }
+
   /** Whether a turn is to be waited for. */
   get isFull (): boolean {
     return this.waiting > 0 || !this.#hasTurn

@@ -1,14 +1,14 @@
 import { type Entry, tagOf } from '../cache/entry.js'
 import { wrongFormOf } from '../cache/wrong-form.js'
 import { type Word } from '../nodes/spare.js'
-import { type Answer, contentTypeOf, errorCodeOf, mediaTypeOf } from '../reads/answer.js'
+import { contentTypeOf, mediaTypeOf } from '../reads/answer.js'
 import { type Coding } from '../reads/coding.js'
-import { isExplained } from '../reads/explained.js'
+import { isExplained, type Said } from '../reads/explained.js'
 import { judge, untruth } from '../reads/lifetime.js'
-import { atVersion, isRendered, type Read, type ReadKeys } from '../reads/read.js'
+import { atVersion, classOf, isRendered, momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
 import { type AuditResult } from './auditor.js'
 import { isReset, questionOf } from './ask.js'
-import { ownValues } from './own-lines.js'
+import { cursorIn, ownValues } from './own-lines.js'
 import { type Parts } from './parts.js'
 import { saysPruned } from './streams.js'
 import { lookUp } from './window.js'
@@ -21,14 +21,15 @@ export function auditHit (parts: Parts, read: Read, entry: Entry): void {
 /** The same for what was given once more without a look at what is kept. */
 export function auditAgain (parts: Parts, read: Read, keys: ReadKeys): void {
   if (!parts.auditor.draws(parts.settings.auditShare)) return
-  const entry = lookUp(parts, read, keys)
+  const entry = classOf(read) === 'moving' ? parts.memory.get(momentKeyOf(keys)) : lookUp(parts, read, keys)
   if (entry !== undefined) audit(parts, read, entry)
 }
 
 function audit (parts: Parts, read: Read, entry: Entry): void {
   const asked = askedOf(read, entry)
   if (asked === undefined) return
-  parts.auditor.audit(async () => await compared(parts, asked, entry)).then(result => { parts.tally.audited(result) }, () => { parts.tally.audited('unavailable') })
+  const purges = parts.forgetting.times
+  parts.auditor.audit(async () => await compared(parts, { read, asked, entry, purges })).then(result => { parts.tally.audited(result) }, () => { parts.tally.audited('unavailable') })
 }
 
 // What a state of the moment turned out to be is history too; what nodes know or reckon of the moment cannot be had again.
@@ -37,7 +38,16 @@ function askedOf (read: Read, { readAt }: Entry): Read | undefined {
   return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }
 
-async function compared (parts: Parts, read: Read, entry: Entry, isSettled = false): Promise<AuditResult> {
+/** A hit: what was asked for, what history that is, what was given, and how many purges there had been. */
+interface Audited {
+  readonly read: Read
+  readonly asked: Read
+  readonly entry: Entry
+  readonly purges: number
+}
+
+async function compared (parts: Parts, audited: Audited, isSettled = false): Promise<AuditResult> {
+  const { asked: read, entry, purges } = audited
   const { chain } = parts.tracker
   const version = read.speaksOf ?? entry.lowestVersion
   if (chain === undefined || version === undefined) return 'unavailable'
@@ -48,29 +58,23 @@ async function compared (parts: Parts, read: Read, entry: Entry, isSettled = fal
     takesOthers: !isRendered(read) || entry.release === undefined
   }, answer => untruth(read, answer) !== undefined ? 'untrue' : saysPruned(answer) ? 'gone' : undefined)
   word?.answer.rest?.destroy()
-  if (word === undefined || isReset(parts, chain) || !isWordOn(parts, read, entry, word.answer)) return 'unavailable'
+  if (word === undefined || isReset(parts, chain) || judge(read, word.answer, parts.settings).lifetime === undefined) return 'unavailable'
   const where = await differenceOf(parts, entry, word)
   if (where === undefined) return 'equal'
-  const result = isHarmless(read, entry, word, where) ? 'rendering' : 'different'
+  const result = isHarmless(read, entry, word, where, parts.tracker.family) ? 'rendering' : 'different'
   if (result === 'different' && where === 'body' && isRendered(read) && !isSettled) {
     // The node may have been upgraded since it was last asked what it runs (law 8); asked twice, since the first question may have been on its way before that.
     await parts.auditor.looksAt(word.node)
     await parts.auditor.looksAt(word.node)
-    return await compared(parts, read, entry, true)
+    return await compared(parts, audited, true)
   }
+  // What has been purged, or replaced, meanwhile is none to be forgotten once more.
+  const now = parts.memory.get(entry.key)
+  if (parts.forgetting.hasMeant(entry, purges) || (now !== undefined && now.body !== entry.body)) return 'unavailable'
   // At once, whatever becomes of telling the others.
   parts.memory.delete(entry.key)
-  parts.auditor.differs({ result, read, chain, where, node: word.node, kept: entry.body, said: word.answer.body })
+  parts.auditor.differs({ result, reads: [...new Set([read, audited.read])], chain, where, node: word.node, kept: entry.body, said: word.answer.body })
   return result
-}
-
-/** Whether an answer is one on the history that was kept: not that the node lags, has forgotten, cuts short, or may not tell. */
-function isWordOn (parts: Parts, read: Read, entry: Entry, answer: Answer): boolean {
-  if (judge(read, answer, parts.settings).lifetime !== undefined) return true
-  const code = String(errorCodeOf(answer))
-  // The path to a stream can come to mean nothing, with every event still there.
-  return read.endpoint.keyedBy === 'version' && entry.status === 200 && answer.status === 404 && answer.stamped !== undefined &&
-    code.endsWith('_not_found') && code !== 'version_not_found'
 }
 
 /** The part of an answer that differs. */
@@ -87,9 +91,13 @@ async function differenceOf (parts: Parts, entry: Entry, { answer }: Word): Prom
 }
 
 /** Whether nothing is wrong with what was kept, as far as can be told: it is what some node said, and that may have said so. */
-function isHarmless (read: Read, entry: Entry, { answer }: Word, where: Where): boolean {
+function isHarmless (read: Read, entry: Entry, { answer }: Word, where: Where, family: string | undefined): boolean {
   if (where === 'content-type') return mediaTypeOf(answer) === entry.contentType.split(';', 1).join('').trim().toLowerCase()
   // How a cursor encodes where a page ends is the release's own affair.
   if (where === 'cursor') return entry.release !== answer.release
-  return where === 'body' && tagOf(entry.contentType, entry.body) === entry.etag && isExplained(read, entry, answer)
+  return where === 'body' && tagOf(entry.contentType, entry.body) === entry.etag && isExplained(read, saidBy(entry), { ...answer, cursor: ownValues(answer, family).cursor })
+}
+
+function saidBy ({ body, release, ownLines }: Entry): Said {
+  return { body, release, cursor: cursorIn(ownLines) }
 }

@@ -10,7 +10,8 @@ export type AuditResult = typeof auditResults[number]
 /** What was kept, and what a node says instead. */
 export interface Difference {
   readonly result: 'different' | 'rendering'
-  readonly read: Read
+  /** What was asked of the node; what a client had asked for, where that was of the moment. */
+  readonly reads: readonly Read[]
   readonly chain: Chain
   /** The part of the answer that differs. */
   readonly where: string

@@ -14,8 +14,7 @@ export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, ch
   learnStream(parts, read, chain, judged.answer)
   const fetched = keep(parts, read, keys, chain, judged)
   // What was asked for before a purge may be what was meant by it.
-  if (parts.forgetting.times !== purges) parts.forgetting.takeBack(fetched.entry)
-  else share(parts, fetched, judged.verdict.lifetime?.ttlMs)
+  if (!parts.forgetting.takeBack(fetched.entry, purges)) share(parts, fetched, judged.verdict.lifetime?.ttlMs)
   return { ...fetched, text: keys.text }
 }
 

@@ -27,11 +27,21 @@ export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node'
   })
 }
 
+/** The cursor among lines; undefined where there is none. */
+export function cursorIn (lines: readonly string[]): string | undefined {
+  const at = lines.findIndex((_line, nth) => isCursor(lines, nth))
+  return at === -1 ? undefined : lines[at]
+}
+
 /** Lines with these among them, their cursor carrying the version at which the listing goes on; the very same where there is nothing to carry. */
 export function pinnedLines (lines: readonly string[], version: bigint | undefined): readonly string[] {
   if (version === undefined) return lines
-  const isCursor = (at: number): boolean => at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith('-cursor') === true
-  return lines.some((_line, at) => isCursor(at)) ? lines.map((line, at) => isCursor(at) ? pinCursor(version, line) : line) : lines
+  return lines.some((_line, at) => isCursor(lines, at)) ? lines.map((line, at) => isCursor(lines, at) ? pinCursor(version, line) : line) : lines
+}
+
+// Values stand behind their names.
+function isCursor (lines: readonly string[], at: number): boolean {
+  return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith('-cursor') === true
 }
 
 /** The prefixes to send names under: the specification's, and the node's own where it differs. */

@@ -16,7 +16,7 @@ export async function recall (parts: Parts, read: Read, keys: ReadKeys, chain: C
   if (found === undefined || isReset(parts, chain) || !parts.tracker.hear(found.stored.stamped) || !isServed(parts, read, found.stored)) return undefined
   const entry = entryOf(parts, keys, found)
   // What was purged while it was on its way may be this.
-  if (parts.forgetting.times === purges) parts.memory.set(entry)
+  if (!parts.forgetting.hasMeant(entry, purges)) parts.memory.set(entry)
   return entry
 }
 

@@ -1,19 +1,22 @@
 import { itemsIn, membersIn, type Span } from './json-scan.js'
-import { type Accept } from './accept.js'
+import { differInShapeAlone, textOf } from './json-shape.js'
 import { modulesInBcs } from './modules-bcs.js'
 import { type Read } from './read.js'
 
 /** What a node said to a read, at some time. */
 export interface Said {
   readonly body: Buffer
-  /** The release that rendered it; undefined where it was not known. */
+  /** The release that rendered it, as far as that was known; undefined where it was not. */
   readonly release: string | undefined
+  /** Where the next page begins; undefined where there is none. */
+  readonly cursor: string | undefined
 }
 
 // What a transaction commits to: no release and no setting of a node shows in these (facts, section 6, catches 2 to 4).
 const committed = ['version', 'hash', 'state_change_hash', 'event_root_hash', 'state_checkpoint_hash', 'accumulator_root_hash', 'gas_used', 'success', 'timestamp']
-// Of an event only the payload is decoded.
+// Of an event only the payload is decoded, of a module only the ABI.
 const numbered = ['version', 'guid', 'sequence_number', 'type']
+const stored = ['bytecode']
 
 /**
  * Whether two nodes, or one at two times, may have said both of these of the same history: a release renders what it knows, an operator sets how long pages are,
@@ -21,46 +24,58 @@ const numbered = ['version', 'guid', 'sequence_number', 'type']
  */
 export function isExplained (read: Read, one: Said, other: Said): boolean {
   const { accept, endpoint: { keyedBy, takesCursor } } = read
-  if (takesCursor && isSameListing(accept, one.body, other.body)) return true
-  if (accept === 'bcs') return false
+  if (accept === 'bcs') return takesCursor && isLongerInBcs(one, other)
+  if (takesCursor) return isSameListing(one, other)
   switch (keyedBy) {
-    case 'block': return hasSameTransactions(one.body, other.body)
-    case 'page': return haveSame(numbered, one.body, itemsIn(one.body), other.body, itemsIn(other.body))
-    case 'version': case 'moment': return one.release === undefined || one.release !== other.release
+    case 'block': return hasSameTransactions(one, other)
+    case 'page': return haveSame(numbered, one, itemsIn(one.body), other, itemsIn(other.body))
+    case 'version': case 'moment': return mayBeRenderedOtherwise(one, other)
   }
 }
 
-// A listing that an operator lets be longer goes on where another ends.
-function isSameListing (accept: Accept, one: Buffer, other: Buffer): boolean {
-  const [a, b] = [listingIn(accept, one), listingIn(accept, other)]
-  if (a === undefined || b === undefined || a.length === b.length) return false
+function mayBeRenderedOtherwise (one: Said, other: Said): boolean {
+  return one.release === undefined || one.release !== other.release
+}
+
+// A listing that an operator lets be longer goes on where another ends, and says where that is.
+function isSameListing (one: Said, other: Said): boolean {
+  const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
+  if (a === undefined || b === undefined) return false
+  const count = Math.min(a.length, b.length)
+  return mayBeCut(one, a, other, b) && haveSame(stored, one, a.slice(0, count), other, b.slice(0, count))
+}
+
+function isLongerInBcs (one: Said, other: Said): boolean {
+  const [a, b] = [modulesInBcs(one.body), modulesInBcs(other.body)]
+  if (a === undefined || b === undefined || a.length === b.length || !mayBeCut(one, a, other, b)) return false
+  // A page is sorted by name after it was cut.
   const [shorter, longer] = a.length < b.length ? [a, b] : [b, a]
-  if (shorter.length === 0) return false
-  // In BCS a page is sorted by name after it was cut.
   const all = new Set(longer)
-  return shorter.every((item, at) => accept === 'json' ? item === longer[at] : all.has(item))
+  return shorter.every(module => all.has(module))
 }
 
-function listingIn (accept: Accept, body: Buffer): string[] | undefined {
-  return accept === 'bcs' ? modulesInBcs(body) : itemsIn(body)?.map(item => textOf(body, item))
+function mayBeCut (one: Said, a: readonly unknown[], other: Said, b: readonly unknown[]): boolean {
+  if (a.length === b.length) return true
+  const [shorter, length] = a.length < b.length ? [one, a.length] : [other, b.length]
+  return shorter.cursor !== undefined && length > 0
 }
 
-function hasSameTransactions (one: Buffer, other: Buffer): boolean {
-  const [a, b] = [membersIn(one), membersIn(other)]
+function hasSameTransactions (one: Said, other: Said): boolean {
+  const [a, b] = [membersIn(one.body), membersIn(other.body)]
   const [ofA, ofB] = [a?.get('transactions'), b?.get('transactions')]
   if (a === undefined || b === undefined || ofA === undefined || ofB === undefined) return false
   const isSame = [...a].every(([name, span]) => name === 'transactions' || textOf(one, span) === textOf(other, b.get(name)))
-  return isSame && haveSame(committed, one, itemsIn(one, ofA), other, itemsIn(other, ofB))
+  return isSame && haveSame(committed, one, itemsIn(one.body, ofA), other, itemsIn(other.body, ofB))
 }
 
-function haveSame (names: readonly string[], one: Buffer, a: Span[] | undefined, other: Buffer, b: Span[] | undefined): boolean {
+/** Whether all items are the same in these members, and in all others unless another release may have rendered them, or they were decoded further. */
+function haveSame (names: readonly string[], one: Said, a: Span[] | undefined, other: Said, b: Span[] | undefined): boolean {
   if (a === undefined || b === undefined || a.length !== b.length) return false
   return a.every((item, at) => {
-    const [ofA, ofB] = [membersIn(one, item), membersIn(other, b[at])]
-    return ofA !== undefined && ofB !== undefined && names.every(name => textOf(one, ofA.get(name)) === textOf(other, ofB.get(name)))
+    const its = b[at]
+    if (its === undefined || textOf(one, item) === textOf(other, its)) return true
+    const [ofA, ofB] = [membersIn(one.body, item), membersIn(other.body, its)]
+    return ofA !== undefined && ofB !== undefined && names.every(name => textOf(one, ofA.get(name)) === textOf(other, ofB.get(name))) &&
+      (mayBeRenderedOtherwise(one, other) || differInShapeAlone({ body: one.body, span: item }, { body: other.body, span: its }))
   })
-}
-
-function textOf (body: Buffer, span: Span | undefined): string {
-  return span === undefined ? '' : body.toString('latin1', span.from, span.to)
 }

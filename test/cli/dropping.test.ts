@@ -16,7 +16,7 @@ t.test('however much an audit finds, ten lines a second tell of it, and the next
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => clock.ms
   })
-  const found: Difference = { result: 'different', read: readOf('/v1/blocks/by_version/5'), chain: { id: 4, generation: 1 }, where: 'body', node: 'n', kept: Buffer.from('a'), said: Buffer.from('b') }
+  const found: Difference = { result: 'different', reads: [readOf('/v1/blocks/by_version/5')], chain: { id: 4, generation: 1 }, where: 'body', node: 'n', kept: Buffer.from('a'), said: Buffer.from('b') }
   for (let nth = 0; nth < 25; nth++) differs(found)
   t.equal(log.length, 10)
   clock.ms += 1000
@@ -27,5 +27,5 @@ t.test('however much an audit finds, ten lines a second tell of it, and the next
   t.equal(forgetting.times, 27, 'all of it is forgotten')
   await new Promise(resolve => { setImmediate(resolve) })
   t.same([...new Set(told)], ['{"method":"GET","url":"/v1/blocks/by_version/5"}'])
-  t.equal(told.length, 27)
+  t.equal(told.length, 26, 'what is only rendered otherwise is nobody else\'s affair')
 })

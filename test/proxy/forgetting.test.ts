@@ -88,8 +88,12 @@ t.test('every purge can be told from the time before it, and what was kept in sp
   t.not(forgetting.times, before)
   const between = forgetting.times
   for (const key of ['a', 'b']) keep(key)
-  forgetting.takeBack(undefined)
-  forgetting.takeBack(keep('c'))
+  t.notOk(forgetting.takeBack(undefined, before))
+  const [c, d] = [keep('c'), keep('d')]
+  t.notOk(forgetting.takeBack(d, between), 'nothing was purged since')
+  forgetting.forget({ keys: ['c'], blocks: [] })
+  t.notOk(forgetting.takeBack(d, between), 'something else was')
+  t.ok(forgetting.takeBack(c, between))
   t.same(['a', 'b', 'c'].map(key => memory.get(key) !== undefined), [true, true, false])
   forgetting.forgetAll()
   t.not(forgetting.times, between)
@@ -100,7 +104,7 @@ t.test('what was asked for before a purge is given to who asked, and not kept af
   const targets = ['/v1/accounts/0x1/modules?ledger_version=500', '/v1/accounts/0x1/modules', '/v1/estimate_gas_price', '/v1/accounts/0x1/events/0x1::a::B/c']
   for (const target of targets) {
     const stub = await stubNode(t, (_request, response, nth) => {
-      if (nth === 1) parts.forgetting.forget(everythingOf(readOf(target), chain))
+      if (nth === 1) parts.forgetting.forget(everythingOf(readOf(target), parts.tracker.chain ?? chain))
       ok(response, '[]')
     })
     const { parts } = partsAt(t, stub.url)

@@ -1,0 +1,55 @@
+import { itemsIn, membersIn, type Span } from './json-scan.js'
+
+/** A JSON value, and the body that it stands in. */
+export interface Value {
+  readonly body: Buffer
+  readonly span: Span
+}
+
+const brace = 0x7b
+const bracket = 0x5b
+// Nothing that a node prints is deeper, and what is must not use up the thread's stack.
+const deepest = 100
+
+/** The text of a value; empty where there is none. */
+export function textOf ({ body }: Pick<Value, 'body'>, span: Span | undefined): string {
+  return span === undefined ? '' : body.toString('latin1', span.from, span.to)
+}
+
+/**
+ * Whether two values differ by no more than how far they were decoded (facts, section 6): a member that one release knows and another does not, a change or an
+ * event that could not be decoded and was left out, bytes in hex or what they mean, null or what an index says. Where both have a value of one kind it must be the same.
+ */
+export function differInShapeAlone (one: Value, other: Value, depth = 0): boolean {
+  const [a, b] = [kindOf(one), kindOf(other)]
+  if (a !== b) return true
+  if (depth > deepest || a === 'scalar') return isSameOrDecoded(textOf(one, one.span), textOf(other, other.span))
+  return a === 'array' ? haveItemsAlike(one, other, depth) : haveMembersAlike(one, other, depth)
+}
+
+function haveItemsAlike (one: Value, other: Value, depth: number): boolean {
+  const [a, b] = [itemsIn(one.body, one.span), itemsIn(other.body, other.span)]
+  if (a === undefined || b === undefined) return false
+  return a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth))
+}
+
+function haveMembersAlike (one: Value, other: Value, depth: number): boolean {
+  const [a, b] = [membersIn(one.body, one.span), membersIn(other.body, other.span)]
+  if (a === undefined || b === undefined) return false
+  // How an event is numbered, and a failure put in words, depends on settings and on the modules of the head.
+  const isFree = (name: string): boolean => name === 'vm_status' || (a.has('guid') && (name === 'guid' || name === 'sequence_number'))
+  return [...a].every(([name, span]) => isFree(name) || isAlike(one, span, other, b.get(name), depth))
+}
+
+function isAlike (one: Value, a: Span, other: Value, b: Span | undefined, depth: number): boolean {
+  return b === undefined || differInShapeAlone({ body: one.body, span: a }, { body: other.body, span: b }, depth + 1)
+}
+
+function kindOf ({ body, span }: Value): 'object' | 'array' | 'scalar' {
+  const first = body[span.from]
+  return first === brace ? 'object' : first === bracket ? 'array' : 'scalar'
+}
+
+function isSameOrDecoded (one: string, other: string): boolean {
+  return one === other || one === 'null' || other === 'null' || one.startsWith('"0x') !== other.startsWith('"0x')
+}
