@@ -57,7 +57,7 @@ export function seatOf (upstream: NamedUpstream, { cache, head: { pollMs } }: Co
   const hasPeers = (): boolean => table.seats().length > 1
   let first: Promise<void> | undefined
   const onLost = (): void => { if (member.lost() && hasPeers()) poll.poll().catch(() => {}) }
-  const node = new LedgerNode({ ...upstream, onLost, maxGatheredBytes: cache.maxEntryMb * mega, now, ...(options.asksForAll && { probes: options.asksForAll(upstream) }) }, tally)
+  const node = new LedgerNode({ ...upstream, onLost, maxGatheredBytes: cache.maxEntryMb * mega, now, wallClockMs: () => performance.timeOrigin + now(), ...(options.asksForAll && { probes: options.asksForAll(upstream) }) }, tally)
   const member: Member = new Member(node, {
     now,
     hasPeers,

@@ -1,7 +1,8 @@
-import { type Headers, type Position, readPosition } from '../ledger/position.js'
+import { type Headers, type Position, readPosition, type StampedPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { Budget, NoTurn, type Turn } from './budget.js'
 import { Connections, type Reach } from './connections.js'
+import { Foresight } from './foresight.js'
 import { NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 import { type Reception } from './reception.js'
@@ -16,6 +17,8 @@ export interface NodeOptions extends Reach {
   readonly maxGatheredBytes: number
   readonly requestsPerSecond?: number | null
   readonly now: () => number
+  /** What time it is; left out where nobody's word on that is to be doubted. */
+  readonly wallClockMs?: () => number
   /** By whom it is asked of itself, if not by this process; who asks counts it. */
   readonly probes?: Transport
 }
@@ -38,6 +41,7 @@ export class LedgerNode {
   readonly #options: NodeOptions
   readonly #tally: NodeTally
   readonly #connections: Connections
+  readonly #foresight: Foresight
   #release: string | undefined
   #position: Position | undefined
   #up = false
@@ -48,6 +52,7 @@ export class LedgerNode {
     this.#options = options
     this.#tally = tally
     this.#connections = new Connections(options)
+    this.#foresight = new Foresight(options.now, options.wallClockMs ?? (() => Infinity))
     this.budget = new Budget({ ...options, requestsPerSecond: options.requestsPerSecond ?? null })
   }
 
@@ -126,6 +131,11 @@ export class LedgerNode {
     }
   }
 
+  #positionIn (headers: Headers): StampedPosition | undefined {
+    const stamped = readPosition(headers)
+    return stamped !== undefined && this.#foresight.believes(stamped.position.head.timestampUsec) ? stamped : undefined
+  }
+
   // A node that was left with less than half of the time, since others came first, has not failed.
   #failureOf (error: unknown, leftMs: number, timeoutMs: number): NodeFailure {
     const failure = NodeFailure.of(this.name, error)
@@ -158,7 +168,7 @@ export class LedgerNode {
         rest?.destroy()
         throw new NodeFailure(this.name, 'garbage', undefined)
       }
-      return { status, headers, body, rest, isFramed: isFramed(headers), stamped: readPosition(headers), release, isVetoVoid: this.#options.ignoreCacheControl }
+      return { status, headers, body, rest, isFramed: isFramed(headers), stamped: this.#positionIn(headers), release, isVetoVoid: this.#options.ignoreCacheControl }
     } finally {
       clearTimeout(timer)
     }

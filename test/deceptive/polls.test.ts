@@ -42,6 +42,7 @@ const words: ReadonlyArray<readonly [string, Said]> = [
   ['no position', keeps(wire({ ...index, stamps: {} }))],
   ['two positions', keeps(wire(index, { lines: Object.keys(head).map(name => `${name.replace('aptos', 'node')}: 7`) }))],
   ['a time of 2^64-1', keeps(wire(index, { stamps: { 'x-aptos-ledger-timestampusec': '18446744073709551615', 'x-aptos-ledger-version': '18446744073709551615' } }))],
+  ['a time in the year 2100 and a later head', keeps(wire(index, { stamps: { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' } }))],
   ['a version beyond u64', keeps(wire(index, { stamps: { 'x-aptos-ledger-version': '18446744073709551616' } }))],
   ['an oldest version above the head', keeps(wire(index, { stamps: { 'x-aptos-ledger-oldest-version': '1000001' } }))],
   ...[204, 206, 301, 304, 307].map((code): [string, Said] => [`${code}`, keeps(wire(index, { first: `HTTP/1.1 ${code} Odd`, lines: ['location: /v1/evil'], stamps: { 'x-aptos-ledger-version': '2000000' }, ...((code === 204 || code === 304) && { framing: [], body: '' }) }))]),

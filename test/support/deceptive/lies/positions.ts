@@ -18,6 +18,9 @@ const changes: ReadonlyArray<readonly [string, Readonly<Record<string, string | 
   ['a time of 2^64-1', { 'x-aptos-ledger-timestampusec': '18446744073709551615' }],
   ['a time of 2^64-1 and a head below the one shown', { 'x-aptos-ledger-timestampusec': '18446744073709551615', 'x-aptos-ledger-version': '999999' }],
   ['a head of 2^64-1 at a time of 2^64-1', { 'x-aptos-ledger-timestampusec': '18446744073709551615', 'x-aptos-ledger-version': '18446744073709551615' }],
+  ['a time in the year 2100', { 'x-aptos-ledger-timestampusec': '4102444800000000' }],
+  ['a time in the year 2100 and a later head', { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' }],
+  ['a time in the year 2100 and a head below the one shown', { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '999000' }],
   ['a block height beyond u64', { 'x-aptos-block-height': '18446744073709551616' }]
 ]
 

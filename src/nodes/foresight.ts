@@ -1,0 +1,35 @@
+// A node's clock, or this machine's, may be off by a little.
+const slackUsec = 60_000_000n
+// One answer is no clock; what a node keeps saying is.
+const insistedMs = 10_000
+
+/**
+ * Keeps a time that nobody can know yet from being believed at once: it would put every true answer after it in the wrong, as of an older chain (law 7). Where it
+ * is this machine that has the wrong time, a node is believed as soon as it has said so for a while, and from then on by its own clock.
+ */
+export class Foresight {
+  readonly #now: () => number
+  readonly #wallClockMs: () => number
+  #latestUsec = 0n
+  #aheadSinceMs: number | undefined
+
+  constructor (now: () => number, wallClockMs: () => number) {
+    this.#now = now
+    this.#wallClockMs = wallClockMs
+  }
+
+  /** Whether a time that the node has stamped on an answer can be one. */
+  believes (timestampUsec: bigint): boolean {
+    if (this.#isAhead(timestampUsec)) {
+      this.#aheadSinceMs ??= this.#now()
+      if (this.#now() - this.#aheadSinceMs < insistedMs) return false
+    }
+    this.#aheadSinceMs = undefined
+    if (timestampUsec > this.#latestUsec) this.#latestUsec = timestampUsec
+    return true
+  }
+
+  #isAhead (timestampUsec: bigint): boolean {
+    return timestampUsec > this.#latestUsec + slackUsec && Number(timestampUsec - slackUsec) > this.#wallClockMs() * 1000
+  }
+}
