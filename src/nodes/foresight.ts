@@ -1,16 +1,16 @@
-// A node's clock, or this machine's, may be off by a little.
-const slackUsec = 60_000_000n
+// This machine's clock may be off by so much without a moment's doubt.
+const slackUsec = 3_600_000_000n
 // One answer is no clock; what a node keeps saying is.
-const insistedMs = 10_000
+const insistedMs = 2000
 
 /**
- * Keeps a time that nobody can know yet from being believed at once: it would put every true answer after it in the wrong, as of an older chain (law 7). Where it
- * is this machine that has the wrong time, a node is believed as soon as it has said so for a while, and from then on by its own clock.
+ * Keeps a time that nobody can know yet from being believed for one answer: it would put every true one after it in the wrong, as of an older chain (law 7). Where it
+ * is this machine that has the wrong time, a node is believed as soon as it has said so for a moment, and from then on by its own clock.
  */
 export class Foresight {
   readonly #now: () => number
   readonly #wallClockMs: () => number
-  #latestUsec = 0n
+  #latestUsec: bigint | undefined
   #aheadSinceMs: number | undefined
 
   constructor (now: () => number, wallClockMs: () => number) {
@@ -25,11 +25,12 @@ export class Foresight {
       if (this.#now() - this.#aheadSinceMs < insistedMs) return false
     }
     this.#aheadSinceMs = undefined
-    if (timestampUsec > this.#latestUsec) this.#latestUsec = timestampUsec
+    if (this.#latestUsec === undefined || timestampUsec > this.#latestUsec) this.#latestUsec = timestampUsec
     return true
   }
 
   #isAhead (timestampUsec: bigint): boolean {
-    return timestampUsec > this.#latestUsec + slackUsec && Number(timestampUsec - slackUsec) > this.#wallClockMs() * 1000
+    // A node's first word is all that is known of its time.
+    return this.#latestUsec !== undefined && timestampUsec > this.#latestUsec + slackUsec && Number(timestampUsec - slackUsec) > this.#wallClockMs() * 1000
   }
 }

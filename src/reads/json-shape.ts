@@ -29,8 +29,7 @@ export function differInShapeAlone (one: Value, other: Value, depth = 0): boolea
 
 function haveItemsAlike (one: Value, other: Value, depth: number): boolean {
   const [a, b] = [itemsIn(one.body, one.span), itemsIn(other.body, other.span)]
-  if (a === undefined || b === undefined) return false
-  return a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth))
+  return a !== undefined && b !== undefined && (a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth)))
 }
 
 function haveMembersAlike (one: Value, other: Value, depth: number): boolean {

@@ -1,9 +1,10 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type Entry } from '../../src/cache/entry.js'
+import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { answerAtHand, answerRead } from '../../src/proxy/answer-read.js'
 import { auditAgain, auditHit } from '../../src/proxy/audit.js'
 import { Auditor, type AuditResult, type Difference } from '../../src/proxy/auditor.js'
+import { everythingOf } from '../../src/proxy/forgetting.js'
 import { KnownRead } from '../../src/proxy/known-read.js'
 import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
 import { keysOf } from '../../src/reads/read.js'
@@ -83,6 +84,25 @@ t.test('what has made room for others while it was compared is equal all the sam
   }), 'equal')
 })
 
+t.test('what was purged or replaced while it was compared is not forgotten once more', async t => {
+  const changes: Array<[what: string, change: (parts: Parts) => void]> = [
+    ['purged', ({ forgetting, tracker }) => { forgetting.forget(everythingOf(readOf(modules), tracker.chain ?? { id: 0, generation: 0 })) }],
+    ['replaced', parts => {
+      const { entry } = answerAtHand({ ...parts, settings: { ...parts.settings, auditShare: 0 } }, new KnownRead(readOf(modules))) as { entry: Entry }
+      parts.memory.set(makeEntry({ ...entry, body: Buffer.from('[2]'), block: undefined }))
+    }]
+  ]
+  for (const [what, change] of changes) {
+    const { afterHit, parts, differences } = await audited(t)
+    t.equal(await afterHit(response => {
+      change(parts)
+      ok(response, '[2]')
+    }), 'unavailable', what)
+    t.same(differences, [], what)
+    t.equal(parts.memory.entries, what === 'replaced' ? 1 : 0)
+  }
+})
+
 t.test('each part of an answer is compared, and what differs is forgotten', async t => {
   const cases: Array<[what: string, then: Answers, where: string, result: AuditResult]> = [
     ['another body', response => { ok(response, '[2]') }, 'body', 'different'],
@@ -152,9 +172,13 @@ t.test('what differs in memory from what came is different, whatever a release w
 })
 
 t.test('a state of the moment is held against the version that it was read at; what is only of the moment is not audited', async t => {
-  const { afterHit, asked, differences, parts } = await audited(t, undefined, readOf('/v1/accounts/0x1/modules'), { stateMs: 1000, promoteLatest: false })
+  const latest = readOf('/v1/accounts/0x1/modules')
+  const { afterHit, asked, differences, parts, results } = await audited(t, undefined, latest, { stateMs: 1000, promoteLatest: false })
   t.equal(await afterHit(response => { ok(response, '[1]') }), 'equal')
   t.match(asked.at(-1), /modules\?ledger_version=1000$/)
+  auditAgain(parts, latest, keysOf(latest, parts.tracker.chain ?? { id: 0, generation: 0 }))
+  await until(() => results.length === 2, 'what was given again is audited too')
+  t.same(results, ['equal', 'equal'])
   t.equal(await afterHit(response => { ok(response, '[2]') }), 'different')
   t.match(differences, [{ reads: [{ version: 1000n }, { version: undefined }] }])
   t.equal(parts.memory.entries, 0)

@@ -95,9 +95,22 @@ t.test('every purge can be told from the time before it, and what was kept in sp
   t.notOk(forgetting.takeBack(d, between), 'something else was')
   t.ok(forgetting.takeBack(c, between))
   t.same(['a', 'b', 'c'].map(key => memory.get(key) !== undefined), [true, true, false])
+  const late = forgetting.times
   forgetting.forgetAll()
   t.not(forgetting.times, between)
   t.equal(memory.entries, 0)
+  t.ok(forgetting.hasMeant(c, late), 'everything is everything')
+  const later = forgetting.times
+  for (let nth = 0; nth < 256; nth++) forgetting.forget({ keys: ['no such'], blocks: [] })
+  t.notOk(forgetting.hasMeant(c, later))
+  forgetting.forget({ keys: ['no such'], blocks: [] })
+  t.ok(forgetting.hasMeant(c, later), 'nobody remembers what all of those meant')
+  const block = keep('4.2 json blocks 1', { blocks: '4.2 json blocks', first: 10n, last: 19n })
+  const last = forgetting.times
+  forgetting.forget({ keys: [], blocks: [{ blocks: '4.2 json blocks', version: 20n }] })
+  t.notOk(forgetting.hasMeant(block, last))
+  forgetting.forget({ keys: [], blocks: [{ blocks: '4.2 json blocks', version: 19n }] })
+  t.ok(forgetting.hasMeant(block, last))
 })
 
 t.test('what was asked for before a purge is given to who asked, and not kept after it', async t => {

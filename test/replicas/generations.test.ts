@@ -182,7 +182,7 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
   // A lower version at a later time is all that there is to tell by for one that starts.
   node.faults.clear()
   node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
-  node.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '9000000000000000' } })
+  node.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' } })
   const late = await replica(t, redis.url, node)
   t.same(keyedBy(late), [3])
 })

@@ -181,7 +181,7 @@ for (const isNodeFirst of [true, false]) {
     const same = await lose(t, { blocks: 1200 }, [noBlocksByHeight], [noBlocksByHeight])
     for (const version of known) t.match(await same.late.get(at(version)), { status: 200, headers: { [status]: /hit/ } })
     t.equal(same.back.asked.of('block_by_version'), 0)
-    const later = { kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '9000000000000000' } } as const
+    const later = { kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' } } as const
     const other = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight, later], [noBlocksByHeight])
     for (const version of known) t.match(await other.late.get(at(version)), { status: 200, body: (await ask(other.back.url, at(version))).body })
   })

@@ -22,9 +22,10 @@ type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K
 /** Starts varve in this process on free ports in front of a node. */
 export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Config> & { upstream?: object } = {}): Promise<TestVarve> {
   const { upstream, ...rest } = change
+  // Stubs that say something new each time are found out by an audit, which has tests of its own.
   // Several test files at a time may keep a Redis that is well from answering within the usual 50 ms.
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
-  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, ...rest, cache })
+  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, audit: { share: 0 }, ...rest, cache })
   const log: Array<Record<string, unknown>> = []
   const varve = await startVarve({ config, given: [] }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
   t.teardown(async () => { await varve.stop({ drainMs: 0 }) })
