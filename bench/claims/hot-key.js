@@ -15,6 +15,7 @@ export const needs = ['wrk']
 
 const version = 1000
 const sizes = [512, 4096, 65_536]
+const mostAuditsUnderWay = 8
 // What a client library sends. Not accept-encoding: of the four, varve alone would compress, and hand out fewer bytes.
 const clientHeaders = {
   'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
@@ -67,7 +68,9 @@ async function measure (bench, origin, varve, peer, cell) {
   const before = await counters(origin, varve)
   const figures = await load(bench, peer, cell.request, { ...cell, seconds: bench.seconds })
   const after = await counters(origin, varve)
-  if (after.reads !== before.reads) throw new Error(`${peer.name} asked the node ${after.reads - before.reads} times for what it had`)
+  // Some hits are read again and compared, as they are by default; what is still being compared at the second count is not counted yet.
+  const reads = after.reads - before.reads
+  if (reads > after.audits - before.audits + mostAuditsUnderWay * (peer === varve)) throw new Error(`${peer.name} asked the node ${reads} times for what it had`)
   if (peer === varve && after.hits - before.hits < figures.requests) throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
   if (after.others !== before.others) throw new Error(`varve counted ${after.others - before.others} requests that were no hits`)
   cell.runs[peer.name].push(figures)
@@ -76,7 +79,7 @@ async function measure (bench, origin, varve, peer, cell) {
 async function counters (origin, varve) {
   const metrics = await varve.metrics()
   const hits = metrics.sum('varve_requests_total', 'outcome="hit_memory"', 'status="200"')
-  return { reads: await origin.reads(), hits, others: metrics.sum('varve_requests_total') - hits }
+  return { reads: await origin.reads(), audits: metrics.sum('varve_audit_total'), hits, others: metrics.sum('varve_requests_total') - hits }
 }
 
 function resultOf (cells, names) {
