@@ -1,16 +1,12 @@
-import { compile, filesIn } from './compile.js'
-import { requireNode, say } from './ground.js'
-import { install } from './install.js'
-import { bringRedis } from './redis.js'
+import { filesIn } from './compile.js'
+import { say } from './ground.js'
+import { makeReady } from './ready.js'
 import { close, runTap } from './tap.js'
 
-requireNode()
 close(await check())
 
 async function check () {
-  const missing = await install()
-  if (missing !== undefined) return { faults: [missing] }
-  const faults = (await Promise.all([compile(), bringRedis()])).filter(fault => fault !== undefined)
+  const faults = await makeReady()
   if (faults.length > 0) return { faults }
 
   const files = filesIn('test/long').filter(file => file.endsWith('.test.ts'))

@@ -1,8 +1,6 @@
 import { parseArgs } from 'node:util'
-import { compile } from './compile.js'
-import { giveUpOn, requireNode, say } from './ground.js'
-import { install } from './install.js'
-import { bringRedis } from './redis.js'
+import { giveUpOn, say } from './ground.js'
+import { makeReady } from './ready.js'
 import { close, runTapTelling } from './tap.js'
 
 /**
@@ -10,15 +8,12 @@ import { close, runTapTelling } from './tap.js'
  * minutes that it runs for, and what it prints while it runs.
  */
 export async function runLonger ({ name, file, usual, timeoutSeconds, settings }) {
-  requireNode()
   const wanted = { ...usual, ...given(name, Object.keys(usual)) }
   wanted.seed ??= String(Date.now() % 1_000_000_000)
   close(await run())
 
   async function run () {
-    const missing = await install()
-    if (missing !== undefined) return { faults: [missing] }
-    const faults = (await Promise.all([compile(), bringRedis()])).filter(fault => fault !== undefined)
+    const faults = await makeReady()
     if (faults.length > 0) return { faults }
     Object.assign(process.env, { SEED: wanted.seed }, settings(wanted))
     say(`npm run ${name} for ${wanted.minutes} minutes; npm run ${name} -- --seed ${wanted.seed} takes this run again ...`)

@@ -8,6 +8,8 @@ const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const minutes = Number(process.env['FUZZ_MINUTES'] ?? NaN) || undefined
 const requests = Number(process.env['FUZZ_REQUESTS'] ?? NaN) || (minutes === undefined ? 10_000 : Infinity)
 const limitMs = (minutes ?? 10) * 60_000
+// Fewer are a look at one case or another, such as one that went wrong before.
+const wholeRun = 5000
 // What goes wrong is made shorter before it is told.
 const patienceMs = 120_000
 
@@ -25,7 +27,8 @@ t.test(`whatever varve answers to random and mutated requests is what the node s
     t.fail(`${found.case.why}; SEED=${found.seed} takes it again`)
     return
   }
-  exercises(t, tally)
+  if (requests >= wholeRun) exercises(t, tally)
+  else t.ok(tally.total >= requests, `${tally.total} requests`)
 })
 
 const percent = (tally: Tally, outcome: string): string => `${Math.round(100 * tally.shareOf(outcome))} %`

@@ -88,6 +88,12 @@ export class Front {
     this.#kept = new Set()
   }
 
+  /** What it takes the node to run. */
+  async release (): Promise<string | undefined> {
+    const { upstreams } = JSON.parse((await ask(this.#varve.adminUrl, '/status.json')).body) as { upstreams: Array<{ release?: string }> }
+    return upstreams[0]?.release
+  }
+
   async purge (what: object): Promise<number> {
     const { status } = await ask(this.#varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(what) })
     return status

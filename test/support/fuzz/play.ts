@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { Ledger } from '../../../src/sandbox/ledger.js'
 import { defaults, type Settings } from '../../../src/sandbox/options.js'
 import { releases, type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.js'
@@ -155,12 +154,9 @@ export class Play {
     this.#releases.push(next)
   }
 
-  /** Returns when each varve must have noticed: when it has asked for the index once more after an answer of the new release. */
+  /** Returns when each varve has noticed what the node runs. */
   async #untilNoticed (): Promise<void> {
-    const polls = this.sandbox.asked.of('index')
-    // Each asks in its turn, but one may be ahead of the other.
-    await until(() => this.sandbox.asked.of('index') >= polls + 4 * this.#fronts.length - 2, 'varve polls the index')
-    await pause(1)
+    for (const front of this.#fronts) await until(async () => await front.release() === this.sandbox.ledger.release, 'varve knows what the node runs')
     await this.#forget()
   }
 
