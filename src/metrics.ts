@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
 import { type Arrival, arrivalResults } from './ledger/arrivals.js'
 import { addGauges, type Observed } from './metrics/gauges.js'
+import { ClientSeries } from './metrics/client-series.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
 import { type HedgeResult, hedgeResults } from './nodes/hedges.js'
@@ -27,6 +28,9 @@ export class Metrics {
     seconds: { name: 'varve_request_duration_seconds', help: 'Time from a request to its answer.' },
     bounds: seconds
   })
+
+  readonly #clientRequests = new ClientSeries(this.registry, { name: 'varve_client_requests_total', help: 'Requests of clients that sent a key of the configuration, by its name and by how they were answered.' })
+  readonly #limited = new Counter({ ...this.#at, name: 'varve_limited_total', help: 'Requests refused since their client has asked for too much, by what it is known.', labelNames: ['by'] })
 
   readonly #upstreamRequests = new Counter({ ...this.#at, name: 'varve_upstream_requests_total', help: 'Requests sent to a node, by its status or by how it failed.', labelNames: ['upstream', 'endpoint', 'status'] })
   readonly #upstreamSeconds = new Histogram({ ...this.#at, name: 'varve_upstream_request_duration_seconds', help: 'Time a node took to answer.', labelNames: ['upstream'], buckets: seconds })
@@ -57,6 +61,7 @@ export class Metrics {
       for (const answer of ['cache', 'local', 'upstream']) this.#pruned.inc({ endpoint, answer }, 0)
       this.#prunedDistance.zero({ endpoint })
     }
+    for (const by of ['address', 'key']) this.#limited.inc({ by }, 0)
     for (const result of arrivalResults) this.#waits.inc({ result }, 0)
     for (const result of auditResults) this.#audits.inc({ result }, 0)
     for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
@@ -88,8 +93,18 @@ export class Metrics {
     return await this.registry.metrics()
   }
 
-  answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number): void {
+  answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number, client?: string): void {
     this.#requests.add(endpoint, outcome, status, tookSeconds)
+    if (client !== undefined) this.#clientRequests.add(client, outcome)
+  }
+
+  /** Has every client of the configuration be counted from 0. */
+  knows (clients: readonly string[]): void {
+    for (const client of clients) for (const outcome of outcomeNames) this.#clientRequests.zero(client, outcome)
+  }
+
+  limited (by: 'address' | 'key'): void {
+    this.#limited.inc({ by })
   }
 
   asked (upstream: string, endpoint: string, status: string, tookSeconds: number): void {

@@ -11,21 +11,23 @@ const mayImport: Record<string, readonly string[]> = {
   reads: ['ledger'],
   redis: ['within'],
   cache: ['redis', 'reads', 'ledger'],
+  clients: ['redis'],
   nodes: ['within', 'reads', 'ledger'],
   proxy: ['within', 'cache', 'nodes', 'reads', 'ledger'],
   replicas: ['within', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   config: [],
   metrics: ['proxy', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
-  server: ['proxy', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
+  server: ['proxy', 'clients', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
-  workers: ['within', 'config', 'nodes', 'reads', 'ledger'],
-  cli: ['within', 'server', 'proxy', 'replicas', 'cache', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'workers']
+  workers: ['within', 'clients', 'config', 'nodes', 'reads', 'ledger'],
+  cli: ['within', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.
 const libraries: Record<string, readonly string[]> = {
   fastify: ['server', 'cli'],
   '@fastify/http-proxy': ['server'],
+  '@fastify/rate-limit': ['server'],
   undici: ['nodes'],
   ioredis: ['redis'],
   'lru-cache': ['cache'],

@@ -4,6 +4,7 @@ import { Memory } from '../cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
 import { Spellings } from '../cache/spellings.js'
 import { StreamEnds } from '../cache/stream-ends.js'
+import { type Buckets } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { Arrivals } from '../ledger/arrivals.js'
 import { Tracker } from '../ledger/tracker.js'
@@ -27,6 +28,8 @@ import { type Sharing, type sharingOf } from './sharing.js'
 /** Who else takes part, where varve is several processes. */
 export interface Hooks {
   readonly asksForAll?: NodesOptions['asksForAll']
+  /** By whom it is counted what clients take, if not by this process itself. */
+  readonly countsForAll?: Buckets
   /** An answer has moved the position on. */
   readonly onAhead?: () => void
   /** The chain has turned out to be another one. */
@@ -109,6 +112,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     auditor: new Auditor(dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log, now }), async node => { await nodes.ask(node) }),
     streamEnds: new StreamEnds(),
     flights: new SingleFlight(isForMany),
+    looks: new SingleFlight(() => true),
     latestFlights: new GatheringFlight(isShareable),
     nodes: nodes.fleet,
     settle: async () => {

@@ -1,8 +1,10 @@
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
+import { type Buckets, LocalBuckets } from '../clients/buckets.js'
 import { type Config, hostAndPort, isShared } from '../config/schema.js'
 import { type Metrics } from '../metrics.js'
 import { Stamper } from '../proxy/stamp.js'
+import { Access } from '../server/access.js'
 import { Cors } from '../server/cors.js'
 import { Drain } from '../server/drain.js'
 import { exchangePublicApp, publicApp, requestIds } from '../server/public-app.js'
@@ -42,6 +44,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   const drain = new Drain()
   let current = config
   const nextId = requestIds()
+  const buckets: Buckets = sharing?.countWith(new LocalBuckets(parts.now)) ?? hooks.countsForAll ?? new LocalBuckets(parts.now)
   const app = publicApp(contextOf(config), nextId)
   const abandon = async (): Promise<void> => {
     parts.arrivals.close()
@@ -82,7 +85,10 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   function contextOf (of: Config): PublicParts {
     // What is kept has its own lines printed under the names that it was kept with.
     const mine = { ...parts, settings: settingsOf({ ...of, headers: config.headers }) }
-    return { config: of, parts: mine, known: knownReadsOf(of), stamper: new Stamper(mine, of.downstream.cacheControl), metrics, log, drain, cors: new Cors(of.cors.origins) }
+    const access = new Access(of, buckets)
+    metrics.knows(access.names)
+    const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required)
+    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors: new Cors(of.cors.origins) }
   }
 }
 

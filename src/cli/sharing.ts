@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
 import { SharedStore, storePrefix, type ToForget } from '../cache/shared-store.js'
+import { type Buckets } from '../clients/buckets.js'
+import { SharedBuckets } from '../clients/shared-buckets.js'
 import { type Config, hostAndPort } from '../config/schema.js'
 import { type Chain, type Tracker } from '../ledger/tracker.js'
 import { type Metrics } from '../metrics.js'
@@ -47,6 +49,8 @@ export interface Sharing {
   recall (): Promise<void>
   purge (chain: Chain, whatOf: (chain: Chain) => ToForget): Promise<boolean>
   tellHead (): void
+  /** Counts what clients take for all replicas together; `alone` does so while Redis is away. */
+  countWith (alone: Buckets): Buckets
   stop (): Promise<void>
 }
 
@@ -119,6 +123,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     tellHead: () => {
       if (tracker.chain !== undefined && tracker.stamped !== undefined) news.tellHead(tracker.chain.generation, tracker.stamped)
     },
+    countWith: alone => new SharedBuckets(link, prefix, alone),
     stop: async () => {
       agreement?.stop()
       health.stop()

@@ -1,9 +1,11 @@
 import cluster from 'node:cluster'
 import { pino, type Logger } from 'pino'
+import { LocalBuckets } from '../clients/buckets.js'
 import { Refusal } from '../reads/refusal.js'
 import { statusOf } from '../server/status.js'
 import { indexTarget } from '../nodes/head-poll.js'
 import { type Asked, type Chapter, type Patience, type ToPrimary, type Told, type ToWorker } from '../workers/messages.js'
+import { RemoteBuckets } from '../workers/remote-buckets.js'
 import { RemoteProbes } from '../workers/remote-probes.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { type Reader, readerOf } from './reader.js'
@@ -41,6 +43,7 @@ export class WorkerLine {
   readonly begun: Promise<Begin>
   readonly #tell: (message: ToPrimary) => void
   readonly #probes: RemoteProbes
+  readonly #buckets: RemoteBuckets
   readonly #stopped: Promise<Patience | undefined>
   #begin: (begin: Begin) => void = () => {}
   #stop: (patience: Patience | undefined) => void = () => {}
@@ -50,6 +53,7 @@ export class WorkerLine {
   constructor (tell: (message: ToPrimary) => void) {
     this.#tell = tell
     this.#probes = new RemoteProbes((node, target, timeoutMs) => { tell({ kind: 'poll', node, target, timeoutMs }) })
+    this.#buckets = new RemoteBuckets((id, subject, allowance) => { tell({ kind: 'take', id, subject, allowance }) }, new LocalBuckets(() => performance.now()))
     this.begun = new Promise(resolve => { this.#begin = resolve })
     this.#stopped = new Promise(resolve => { this.#stop = resolve })
   }
@@ -59,6 +63,7 @@ export class WorkerLine {
     this.#chapter = chapter
     const reader = await readerOf(config, sandboxUrl, log, {
       asksForAll: upstream => this.#probes.to(upstream),
+      countsForAll: this.#buckets,
       onAhead: () => {
         const stamped = this.#reader?.status.tracker.stamped
         if (stamped !== undefined) this.#tell({ kind: 'head', chapter: this.#chapter, stamped })
@@ -88,6 +93,7 @@ export class WorkerLine {
       case 'polled': return this.#probes.hear(message.node, message.target, message.polled, () => {
         if (message.target === indexTarget) this.#reader?.built.nodes.ask(message.node).catch(() => {})
       })
+      case 'taken': return this.#buckets.hear(message.id, message.waitMs)
       case 'head': if (message.chapter === this.#chapter) tracker?.hear(message.stamped)
         return
       // Its own nodes tell whether that is so.

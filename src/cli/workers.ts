@@ -1,4 +1,5 @@
 import { type Logger } from 'pino'
+import { LocalBuckets } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { boundsOfPolls } from '../config/budgets.js'
 import { keysThatStay, requireNodes } from '../config/exchange.js'
@@ -26,6 +27,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   const metrics = new Metrics()
   const summed = new SummedMetrics(['varve_chain_resets_total'])
   const now = (): number => performance.now()
+  const buckets = new LocalBuckets(now)
   const open = new Set<SharedPolls>()
   let chapter: Chapter = 0
   let current = config
@@ -76,6 +78,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   function hear (heard: Heard, from: WorkerProcess, edition: Edition, polls: SharedPolls): void {
     switch (heard.kind) {
       case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
+      case 'take': return from.tell({ kind: 'taken', id: heard.id, waitMs: buckets.take(heard.subject, heard.allowance) })
       case 'dropped': return follow(Buffer.from(heard.purge), from)
       case 'last_word': return summed.tells(from, heard.metrics as ToldMetrics)
       case 'other_chain':

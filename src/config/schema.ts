@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs'
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import { isEnoughFor } from './budgets.js'
 
@@ -68,7 +69,7 @@ export const configSchema = z.strictObject({
     level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
     access: z.boolean().default(false)
   }).prefault({}),
-  trustProxy: z.array(z.string().min(1)).default([]),
+  trustProxy: z.array(z.string().refine(isNetwork, 'expected an address, a network such as 10.0.0.0/8, or loopback, linklocal or uniquelocal')).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
   upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) }),
@@ -136,6 +137,14 @@ export function hostAndPort (text: string): { host: string, port: number } {
 /** Whether a text is HOST:PORT. */
 export function isAddress (text: string): boolean {
   return /^(?:\[[0-9a-fA-F:.]+\]|[^:\s/]+):[0-9]{1,5}$/.test(text) && hostAndPort(text).port <= 65_535
+}
+
+function isNetwork (text: string): boolean {
+  const [address = '', bits, more] = text.split('/')
+  const family = isIP(address)
+  // Names that the proxies' own documentation knows them by.
+  if (family === 0) return /^(?:loopback|linklocal|uniquelocal)$/.test(text)
+  return more === undefined && !address.includes('%') && (bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
 }
 
 function isNodeUrl (text: string): boolean {

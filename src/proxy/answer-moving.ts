@@ -18,6 +18,7 @@ export function answerHeld (parts: Parts, read: Read, keys: ReadKeys): Hit | und
 export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const held = answerHeld(parts, read, keys)
   if (held !== undefined) return held
+  await parts.admit?.()
   // Those who gathered behind a fetch have its answer too where it may be held that long; else they ask together.
   const fly = async (): Promise<Outcome> => heldOutcome(parts, read, keys) ?? await forward(parts, read, keys, chain)
   const key = flightKeyOf(read, keys.text)

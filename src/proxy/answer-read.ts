@@ -37,6 +37,7 @@ export function answerAtHand (parts: Parts, known: KnownRead): Hit | undefined {
 export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
   let chain = await pin(parts)
   if (isAhead(parts, read)) {
+    await parts.admit?.()
     await arrive(parts, read)
     // It may be another one by now.
     chain = await pin(parts)
@@ -56,10 +57,14 @@ async function pin (parts: Parts): Promise<Chain> {
 
 async function answer (parts: Parts, read: Read, chain: Chain): Promise<Outcome> {
   const keys = keysOf(read, chain)
-  if (parts.settings.isObserving) return await observe(parts, read, keys, chain)
+  if (parts.settings.isObserving) {
+    await parts.admit?.()
+    return await observe(parts, read, keys, chain)
+  }
   if (classOf(read) === 'moving') return await answerMoving(parts, read, keys, chain)
   const kept = lookUp(parts, read, keys)
-  return kept === undefined ? await fetchOnce(parts, read, keys, chain) : await answerKept(parts, read, keys, chain, kept, 'hit_memory')
+  if (kept !== undefined) return await answerKept(parts, read, keys, chain, kept, 'hit_memory')
+  return parts.admit === undefined ? await fetchOnce(parts, read, keys, chain) : await fetchIfAdmitted(parts, read, keys, chain)
 }
 
 /** Answers with what is kept, unless it can be had in the rendering of today. */
@@ -75,6 +80,17 @@ function hit (parts: Parts, read: Read, entry: Entry, name: Hit['name']): Hit {
   const { position } = parts.tracker
   auditHit(parts, read, entry)
   return { name, entry, kind: distanceBelow(position, read, entry) === undefined ? 'history' : 'pruned', position }
+}
+
+/** As `fetchOnce` does, for a client that may not ask for all that it likes: what costs a node nothing is not taken from that, and others' flights are not its to refuse. */
+async function fetchIfAdmitted (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+  const { result: shared } = await parts.looks.do(keys.text, async () => await recall(parts, read, keys, chain))
+  if (shared !== undefined) return await answerKept(parts, read, keys, chain, shared, 'hit_redis')
+  if (distanceGone(parts, read) === undefined) await parts.admit?.()
+  // While that was found out the chain may have been reset, or somebody else have read it.
+  if (isReset(parts, chain)) return await answer(parts, read, await pin(parts))
+  const kept = lookUp(parts, read, keys)
+  return kept === undefined ? await fetchOnce(parts, read, keys, chain) : await answerKept(parts, read, keys, chain, kept, 'hit_memory')
 }
 
 /** One look into what replicas share and one fetch for a burst of equal reads. */
@@ -99,7 +115,8 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
 }
 
 async function land (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Landing> {
-  const entry = parts.shared && await recall(parts, read, keys, chain)
+  // Who had to be admitted has looked there before that.
+  const entry = parts.admit === undefined ? await recall(parts, read, keys, chain) : undefined
   if (entry !== undefined) return { from: 'redis', entry }
   const distance = distanceGone(parts, read)
   if (distance === undefined || read.speaksOf === undefined) return await ask(parts, read, keys, chain)

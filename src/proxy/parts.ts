@@ -1,4 +1,5 @@
 import { type Compressor } from '../cache/compressor.js'
+import { type Entry } from '../cache/entry.js'
 import { type Memory } from '../cache/memory.js'
 import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
@@ -90,10 +91,14 @@ export interface Parts {
   readonly auditor: Auditor
   readonly streamEnds: StreamEnds
   readonly flights: SingleFlight<Landing>
+  /** Looks into what replicas share that are no fetch yet. */
+  readonly looks: SingleFlight<Entry | undefined>
   readonly latestFlights: GatheringFlight<Outcome>
   readonly nodes: Asker
   /** Whose read it is, where it is one's: nodes that have much to do let clients take turns. */
   readonly client?: string | undefined
+  /** Whether a node may be asked for that client now is asked of this, where it may not ask for all that it likes; throws the refusal. */
+  readonly admit?: (() => Promise<void>) | undefined
   /** Finds out which chain it is, from a node, or from what is remembered where none answers. */
   readonly settle: () => Promise<void>
   readonly pruning: Pruning

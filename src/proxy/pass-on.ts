@@ -10,7 +10,7 @@ import { type Parts } from './parts.js'
 import { saysPruned } from './streams.js'
 
 /** What a client asks on a route that varve does not know, with the least version that it asks for. */
-export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent'> & { readonly minVersion?: string | readonly string[] | undefined }
+export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent' | 'client'> & { readonly minVersion?: string | readonly string[] | undefined }
 
 /** Asks for a client what varve does not know, what may write of one node alone, and learns the position; the signal takes the question back. */
 export async function passOn (parts: Parts, { minVersion, ...question }: PassedQuestion, signal: AbortSignal): Promise<Answer> {
@@ -18,7 +18,8 @@ export async function passOn (parts: Parts, { minVersion, ...question }: PassedQ
   const { version, events } = whatIn(question.target)
   // What may write is nothing to wait for.
   const needs = isIdempotent ? { speaksOf: version, atLeast: readMinVersion(minVersion) } : { speaksOf: undefined, atLeast: undefined }
-  if (isAhead(parts, needs)) await arrive({ ...parts, client: question.client }, needs)
+  await parts.admit?.()
+  if (isAhead(parts, needs)) await arrive(parts, needs)
   const atLeast = parts.tracker.position?.head.version
   let isOther = false
   const look: Look = answer => {
@@ -28,7 +29,7 @@ export async function passOn (parts: Parts, { minVersion, ...question }: PassedQ
     // Whatever it is that is asked for, clients are not led back in time where another node has got there.
     return isBehind(answer, atLeast) || (version === undefined && isTooOld(answer, needs.atLeast)) ? 'behind' : undefined
   }
-  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', isIdempotent }, { version, atLeast, events }, look, signal)
+  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', client: parts.client, isIdempotent }, { version, atLeast, events }, look, signal)
     .catch(() => { throw unavailable(isOther ? 'the node serves another chain' : 'no node could answer') })
   // The state at a version is the same wherever its node stands.
   if (version === undefined && isTooOld(answer, needs.atLeast)) {

@@ -50,13 +50,16 @@ export class Stamper {
   readonly #compressor: Compressor
   readonly #settings: Parts['settings']
   readonly #cacheControl: DownstreamCacheControl
+  readonly #whose: 'public' | 'private'
   readonly #heads: HeadLines
 
-  constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl) {
+  constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl, isForClientsAlone = false) {
     this.#tracker = parts.tracker
     this.#compressor = parts.compressor
     this.#settings = parts.settings
     this.#cacheControl = cacheControl
+    // A cache before varve would hand on to anybody what only clients with a key may have.
+    this.#whose = isForClientsAlone ? 'private' : 'public'
     this.#heads = new HeadLines(parts.tracker, parts.settings.emit)
   }
 
@@ -139,7 +142,7 @@ export class Stamper {
     switch (this.#cacheControl) {
       case 'off': return undefined
       case 'revalidate': return 'no-cache'
-      case 'immutable': return isForEver(read) ? 'public, max-age=31536000, immutable' : 'public, max-age=86400'
+      case 'immutable': return isForEver(read) ? `${this.#whose}, max-age=31536000, immutable` : `${this.#whose}, max-age=86400`
     }
   }
 }

@@ -1,18 +1,29 @@
-import { type IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
+import { type FastifyRequest } from 'fastify'
 
-/** The address of whoever sent a request, as the connection shows it; an IPv4 address in the clothes of IPv6 is shown as what it is. */
-export function addressOf ({ socket }: IncomingMessage): string | undefined {
-  return socket.remoteAddress?.replace(/^::ffff:(?=[0-9.]+$)/, '')
+/** A request as far as it tells where it comes from: `ip` as proxies that are believed say, and as its connection shows it. */
+export type Coming = Pick<FastifyRequest, 'ip' | 'socket'>
+
+/** The address of whoever sent a request; an IPv4 address in the clothes of IPv6 is shown as what it is. */
+export function addressOf ({ ip, socket }: Coming): string | undefined {
+  return addressIn(ip) ?? addressIn(socket.remoteAddress)
 }
 
 /** Who takes turns with others: an address, or the half of it that is given to one customer, who has all of the other half (RFC 6177). */
-export function clientOf (request: IncomingMessage): string | undefined {
+export function clientOf (request: Coming): string | undefined {
   const address = addressOf(request)
   return address?.includes(':') === true ? prefixOf(address) : address
+}
+
+// Some proxies add the port, and write "unknown" where they know no address.
+function addressIn (text: string | undefined): string | undefined {
+  const address = text?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1').replace(/^::ffff:(?=[0-9.]+$)/i, '')
+  return address !== undefined && isIP(address) !== 0 ? address : undefined
 }
 
 function prefixOf (address: string): string {
   const [before = [], after = []] = address.split('::').map(half => half === '' ? [] : half.split(':'))
   const zeros = address.includes('::') ? Array.from({ length: 8 - before.length - after.length }, () => '0') : []
-  return `${[...before, ...zeros, ...after].slice(0, 4).join(':')}::/64`
+  // Who is behind a proxy may have been written in any spelling.
+  return `${[...before, ...zeros, ...after].slice(0, 4).map(group => Number.parseInt(group, 16).toString(16)).join(':')}::/64`
 }

@@ -67,8 +67,8 @@ function atHandFor (context: PublicParts, { request, url: target, method }: Exch
   const { headers } = request
   const spelling = spellingOf({ method, target, accept: headers.accept, contentType: headers['content-type'], body })
   const known = spelling === undefined ? undefined : context.known.find(spelling)
-  // A least version is in no spelling, and may have to be waited for.
-  if (known === undefined || headers[minVersionHeader] !== undefined) return undefined
+  // A least version is in no spelling, and may have to be waited for; so may who is held to a limit.
+  if (known === undefined || headers[minVersionHeader] !== undefined || !context.access.isOpenTo(request)) return undefined
   requirePlain(request)
   const wishes = wishesOf(headers)
   const { endpoint: { name: endpoint } } = known.read

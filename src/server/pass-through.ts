@@ -4,8 +4,9 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
 import { type Answer } from '../reads/answer.js'
 import { minVersionHeader } from '../reads/min-version.js'
-import { addressOf, clientOf } from './client-of.js'
+import { addressOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
+import { type Limits } from './limits.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
 
@@ -16,9 +17,10 @@ interface Passing {
   readonly contentType: string | undefined
   /** The least version that an answer must have been read at; for varve alone. */
   readonly minVersion: string | string[] | undefined
-  /** The client's address, as its connection shows it: what the client says of where it is itself is not believed. */
+  /** The client's address, as its connection or a proxy that is believed shows it: what the client says of where it is itself is not. */
   readonly from: string | undefined
-  readonly client: string | undefined
+  readonly client: string
+  readonly admit: (() => Promise<void>) | undefined
   readonly signal: AbortSignal
 }
 
@@ -46,11 +48,11 @@ const everywhere = '/v1'
  * Passes every request on that `choose` leaves to it, with the plugin kept from asking twice, from connections of its own
  * and from its ideas of headers.
  */
-export function passThrough (app: FastifyInstance, context: PublicParts, choose: Choose): void {
+export function passThrough (app: FastifyInstance, context: PublicParts, limits: Limits, choose: Choose): void {
   const targets = new WeakMap<FastifyRequest, string>()
-  const ask = async (question: Omit<PassedQuestion, 'target' | 'minVersion'>, { target, contentType, minVersion, client, signal }: Passing): Promise<Answer> => {
+  const ask = async (question: Omit<PassedQuestion, 'target' | 'minVersion'>, { target, contentType, minVersion, client, admit, signal }: Passing): Promise<Answer> => {
     const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await passOn(context.parts, { ...question, headers, target, minVersion, client }, signal)
+    return await passOn({ ...context.parts, client, admit }, { ...question, headers, target, minVersion }, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream,
@@ -68,7 +70,15 @@ export function passThrough (app: FastifyInstance, context: PublicParts, choose:
       reply.raw.once('close', () => { gone.abort() })
       if (reply.raw.destroyed) gone.abort()
       const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
-      const passing: Passing = { target: targets.get(request) ?? '', contentType, minVersion, from: addressOf(request.raw), client: clientOf(request.raw), signal: gone.signal }
+      const passing: Passing = {
+        target: targets.get(request) ?? '',
+        contentType,
+        minVersion,
+        from: addressOf(request),
+        client: limits.subjectOf(request),
+        admit: limits.tollOf(request),
+        signal: gone.signal
+      }
       return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })
     },
     replyOptions: {

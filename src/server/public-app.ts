@@ -7,6 +7,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, 
 import { answerClientErrors, refuseTunnel } from './client-errors.js'
 import { takenFrom } from './exchange.js'
 import { answerInFront } from './in-front.js'
+import { Limits } from './limits.js'
 import { readRoutes } from './read-routes.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith } from './reply.js'
@@ -19,10 +20,11 @@ const checkEveryMs = 1000
 
 /** The public listener, not yet listening. */
 export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
-  const { limits, tls } = context.config
+  const { limits, tls, trustProxy } = context.config
   const refused = (status: number): void => { context.metrics.answered('other', 'refused', status, 0) }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
+    trustProxy: trustProxy.length > 0 && [...trustProxy],
     bodyLimit: limits.bodyKb * 1024,
     requestTimeout: requestTimeoutMs,
     // A stop answers what still arrives on kept connections and closes them with that answer.
@@ -44,7 +46,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })
-  readRoutes(app, context)
+  readRoutes(app, context, new Limits(app, context.access, context.metrics))
   answerInFront(app.server, context, nextId)
   return app
 }

@@ -8,8 +8,8 @@ import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js
 import { Refusal } from '../reads/refusal.js'
 import { spellingOf } from '../reads/spelling.js'
 import { passedTarget } from '../reads/unknown-route.js'
-import { clientOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
+import { type Limits } from './limits.js'
 import { passThrough } from './pass-through.js'
 import { refusalOf } from './refusal-of.js'
 import { type PublicParts, refuseWith, replyWith } from './reply.js'
@@ -18,16 +18,17 @@ import { Turns } from './turns.js'
 import { wishesOf } from './wishes.js'
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
-export function readRoutes (app: FastifyInstance, context: PublicParts): void {
+export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
   const turns = new Turns()
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     await turns.take(request.raw, reply.raw)
     try {
       requirePlain(request.raw)
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
+      await limits.letIn(request)
       const match = matchEndpoint(request.originalUrl)
       if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
-      const { outcome, ready } = await answerMatch(context, match, request)
+      const { outcome, ready } = await answerMatch(context, match, request, limits)
       replyWith(context, takenFrom(request, reply, context), match.endpoint.name, outcome, ready)
     } catch (error) {
       const refusal = refusalOf(error)
@@ -36,12 +37,12 @@ export function readRoutes (app: FastifyInstance, context: PublicParts): void {
     }
     return undefined
   }
-  passThrough(app, context, answer)
+  passThrough(app, context, limits, answer)
   // Methods that no route has; none of them is passed on.
   app.setNotFoundHandler(async (request, reply) => { await answer(request, reply) })
 }
 
-async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest): Promise<{ outcome: OutcomeName, ready: Reply }> {
+async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest, limits: Limits): Promise<{ outcome: OutcomeName, ready: Reply }> {
   const { headers } = request
   const spelled = {
     method: request.method,
@@ -51,7 +52,7 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
   }
   const read = readRequest(match, { ...spelled, minVersion: headers[minVersionHeader] }, context.config.pages)
-  const outcome = await answerRead({ ...context.parts, client: clientOf(request.raw) }, read)
+  const outcome = await answerRead({ ...context.parts, client: limits.subjectOf(request), admit: limits.tollOf(request) }, read)
   // What is asked for but once is not worth remembering; a least version is in no spelling.
   const spelling = isHit(outcome) && read.atLeast === undefined ? spellingOf(spelled) : undefined
   if (spelling !== undefined && context.known.find(spelling) === undefined) context.known.remember(spelling, new KnownRead(read))

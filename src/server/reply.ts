@@ -10,6 +10,7 @@ import { type Reply, type Stamper } from '../proxy/stamp.js'
 import { matchEndpoint } from '../reads/read-request.js'
 import { type Rest } from '../reads/answer.js'
 import { type Refusal } from '../reads/refusal.js'
+import { type Access } from './access.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type Exchange } from './exchange.js'
@@ -17,9 +18,10 @@ import { writeHead } from './write-head.js'
 
 /** What the public listener is made of. */
 export interface PublicParts {
-  readonly config: Pick<Config, 'limits' | 'log' | 'tls' | 'pages' | 'passThrough'>
+  readonly config: Pick<Config, 'limits' | 'log' | 'tls' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly parts: Parts
   readonly known: KnownReads
+  readonly access: Access
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
@@ -37,10 +39,11 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
   const tookMs = context.parts.now() - exchange.receivedAtMs
   writeHead(response, ready, moreLines(context, method, request.headers.origin))
   write(ready, method, response)
-  context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000)
+  const client = context.access.nameOf(request)
+  context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000, client)
   if (context.config.log.access) {
     const cacheStatus = valueOf(ready.lines, 'cache-status')
-    context.log.info({ id: exchange.id(), method, url: exchange.url, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    context.log.info({ id: exchange.id(), method, url: exchange.url, client, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }
 

@@ -1,3 +1,4 @@
+import { type Allowance } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { type Headers, type StampedPosition } from '../ledger/position.js'
 import { type FailureReason } from '../nodes/node-failure.js'
@@ -35,6 +36,7 @@ export type ToWorker =
   | { readonly kind: 'polled', readonly node: string, readonly target: string, readonly polled: Polled }
   | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
   | { readonly kind: 'other_chain', readonly chapter: Chapter }
+  | { readonly kind: 'taken', readonly id: number, readonly waitMs: number }
   | { readonly kind: 'ask', readonly id: number, readonly asked: Asked }
   | { readonly kind: 'stop', readonly patience: Patience | undefined }
 
@@ -48,6 +50,7 @@ export type ToPrimary =
   | { readonly kind: 'poll', readonly node: string, readonly target: string, readonly timeoutMs: number }
   | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
   | { readonly kind: 'other_chain', readonly chapter: Chapter }
+  | { readonly kind: 'take', readonly id: number, readonly subject: string, readonly allowance: Allowance }
   | { readonly kind: 'dropped', readonly purge: Uint8Array }
   | { readonly kind: 'last_word', readonly metrics: unknown }
   | { readonly kind: 'answer', readonly id: number, readonly told: Told }

@@ -1,18 +1,14 @@
 import { syncBuiltinESMExports } from 'node:module'
 import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { Spellings } from '../../src/cache/spellings.js'
 import { configSchema } from '../../src/config/schema.js'
-import { Metrics } from '../../src/metrics.js'
 import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
 import { type DownstreamCacheControl, Stamper } from '../../src/proxy/stamp.js'
 import { releases, type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
-import { Cors } from '../../src/server/cors.js'
-import { Drain } from '../../src/server/drain.js'
 import { publicApp } from '../../src/server/public-app.js'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
+import { publicPartsOf } from '../support/public-parts.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 
 const status = 'cache-status'
@@ -42,7 +38,7 @@ async function proxyAt (t: Test, url: string, { cacheControl = 'revalidate', ...
   const made = partsAt(t, url).parts
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
-  const app = publicApp({ config, known: new Spellings(1e6), parts, stamper: new Stamper(parts, cacheControl), metrics: new Metrics(), log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
+  const app = publicApp(publicPartsOf(parts, { config, stamper: new Stamper(parts, cacheControl) }))
   t.teardown(async () => { await app.close() })
   const own = await app.listen({ port: 0, host: '127.0.0.1' })
   await parts.settle()

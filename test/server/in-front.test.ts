@@ -1,22 +1,18 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Spellings } from '../../src/cache/spellings.js'
-import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
 import { KnownRead, type KnownReads } from '../../src/proxy/known-read.js'
 import { type Parts } from '../../src/proxy/parts.js'
-import { Stamper } from '../../src/proxy/stamp.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { spellingOf } from '../../src/reads/spelling.js'
-import { Cors } from '../../src/server/cors.js'
-import { Drain } from '../../src/server/drain.js'
 import { answerInFront } from '../../src/server/in-front.js'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
+import { publicPartsOf } from '../support/public-parts.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
@@ -31,7 +27,6 @@ async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Me
   const { parts } = partsAt(t, stub.url)
   const known: KnownReads = new Spellings(1e6)
   const metrics = new Metrics()
-  const config = configSchema.parse({})
   const routed: string[] = []
   const server = createServer((request: IncomingMessage, response) => {
     let body = ''
@@ -40,7 +35,7 @@ async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Me
       response.end('routed')
     })
   })
-  answerInFront(server, { config, parts, known, metrics, stamper: new Stamper(parts, 'revalidate'), log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') }, () => 'req-1')
+  answerInFront(server, publicPartsOf(parts, { known, metrics }), () => 'req-1')
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => { server.closeAllConnections(); server.close() })
   return {
@@ -53,7 +48,7 @@ async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Me
       const spelled = { method: body === '' ? 'GET' : 'POST', target, accept: undefined, contentType: headers['content-type'] as string | undefined, body: Buffer.from(body) }
       const spelling = spellingOf(spelled)
       if (match === undefined || spelling === undefined) throw new Error('no read')
-      const read = readRequest(match, spelled, config.pages)
+      const read = readRequest(match, spelled, { eventsDefault: 25 })
       await answerRead(parts, read)
       known.remember(spelling, new KnownRead(read))
     }

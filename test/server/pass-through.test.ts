@@ -5,19 +5,14 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { Spellings } from '../../src/cache/spellings.js'
-import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { passOn } from '../../src/proxy/pass-on.js'
-import { Stamper } from '../../src/proxy/stamp.js'
-import { Cors } from '../../src/server/cors.js'
-import { Drain } from '../../src/server/drain.js'
 import { publicApp } from '../../src/server/public-app.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { ask } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
+import { publicPartsOf } from '../support/public-parts.js'
 import { checkAsync, seeded } from '../support/properties.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, rawNode, stamps, stubNode, type StubNode } from '../support/stub-node.js'
@@ -447,7 +442,7 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
     return { status: 200, headers: {}, body: Buffer.alloc(0), rest: { async * [Symbol.asyncIterator] () { t.fail('nobody reads it') }, destroy: isLetGo }, isFramed: true, stamped: undefined, release: undefined }
   }
   const metrics = new Metrics()
-  const app = publicApp({ config: configSchema.parse({}), known: new Spellings(1e6), parts: { ...parts, nodes: { ...parts.nodes, pass } }, stamper: new Stamper(parts, 'revalidate'), metrics, log: pino({ level: 'silent' }), drain: new Drain(), cors: new Cors('*') })
+  const app = publicApp(publicPartsOf({ ...parts, nodes: { ...parts.nodes, pass } }, { metrics }))
   t.teardown(async () => { await app.close() })
   const { hostname, port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
   const sent = request({ hostname, port, path: spec, agent: new Agent() }).end()

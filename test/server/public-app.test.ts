@@ -3,16 +3,11 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
-import { Spellings } from '../../src/cache/spellings.js'
-import { configSchema } from '../../src/config/schema.js'
-import { Metrics } from '../../src/metrics.js'
-import { Stamper } from '../../src/proxy/stamp.js'
-import { Cors } from '../../src/server/cors.js'
-import { Drain } from '../../src/server/drain.js'
 import { publicApp } from '../../src/server/public-app.js'
 import { ask, item } from '../support/client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { partsAt } from '../support/parts.js'
+import { publicPartsOf } from '../support/public-parts.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAt } from '../support/varve.js'
@@ -245,10 +240,8 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
   const { parts } = partsAt(t, stub.url)
   const log: string[] = []
-  const stamper = new Stamper(parts, 'revalidate')
   const broken = { ...parts, settle: async () => { throw new TypeError('nobody foresaw this') } }
-  const config = configSchema.parse({})
-  const app = publicApp({ config, known: new Spellings(1e6), parts: broken, stamper, metrics: new Metrics(), log: pino({}, { write: line => log.push(line) }), drain: new Drain(), cors: new Cors('*') })
+  const app = publicApp(publicPartsOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
   t.teardown(async () => { await app.close() })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   for (let round = 0; round < 2; round++) {

@@ -47,6 +47,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       auditor: new Auditor(nothing, async () => {}),
       streamEnds: new StreamEnds(),
       flights: new SingleFlight(isForMany),
+      looks: new SingleFlight(() => true),
       latestFlights: new GatheringFlight(isShareable),
       pruning: new Pruning(),
       nodes,

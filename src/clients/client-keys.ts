@@ -1,0 +1,39 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { type IncomingHttpHeaders } from 'node:http'
+
+/** A key as it is configured: whoever sends it is known by the name. */
+export interface NamedKey {
+  readonly name: string
+  readonly key: string
+}
+
+/** Who is known by which key. The keys themselves are kept nowhere. */
+export class ClientKeys {
+  // Of its own in each process: nobody can choose a digest, so what the time of a look-up tells of digests tells nothing of keys.
+  readonly #salt = randomBytes(32)
+  readonly #names: ReadonlyMap<string, string>
+
+  constructor (keys: readonly NamedKey[]) {
+    this.#names = new Map(keys.map(({ name, key }) => [this.#digestOf(key), name]))
+  }
+
+  /** By which name a client is known that sends these headers; undefined where it sends no key that is known. */
+  nameIn ({ authorization, 'x-api-key': apiKey }: IncomingHttpHeaders): string | undefined {
+    return this.#nameOf(bearerIn(authorization)) ?? this.#nameOf(apiKey)
+  }
+
+  // Whoever sends the same name twice is taken at no word: a proxy on the way may have believed the other.
+  #nameOf (given: string | string[] | undefined): string | undefined {
+    return typeof given === 'string' ? this.#names.get(this.#digestOf(given)) : undefined
+  }
+
+  // Takes as long for whatever is given of one length, and as little of it as a comparison could tell is of the key.
+  #digestOf (text: string): string {
+    return createHash('sha256').update(this.#salt).update(text).digest('base64')
+  }
+}
+
+/** The credentials of an Authorization line of the scheme Bearer (RFC 6750, section 2.1). */
+export function bearerIn (authorization: string | undefined): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+}

@@ -1,0 +1,78 @@
+import { fastifyRateLimit, type FastifyRateLimitStore } from '@fastify/rate-limit'
+import { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { type Allowance, type Buckets } from '../clients/buckets.js'
+import { Refusal } from '../reads/refusal.js'
+import { type Access } from './access.js'
+import { clientOf } from './client-of.js'
+
+/** Told of each request that is refused since its sender has asked for too much, by what it is known. */
+export interface LimitTally {
+  limited (by: 'address' | 'key'): void
+}
+
+const unlimited: Allowance = { perSecond: Infinity, burst: Infinity }
+
+/** Lets in who may ask at all, and holds each client to what it may ask for. */
+export class Limits {
+  readonly #app: FastifyInstance
+  readonly #access: Access
+  readonly #tally: LimitTally
+
+  /** The plugin counts where varve says: its own stores go by the wall clock, which may jump, and wait for a Redis that is slow. */
+  constructor (app: FastifyInstance, access: Access, tally: LimitTally) {
+    this.#app = app
+    this.#access = access
+    this.#tally = tally
+    const allowanceOf = ({ raw }: FastifyRequest): Allowance => access.allowanceOf(raw) ?? unlimited
+    app.register(fastifyRateLimit, {
+      global: false,
+      store: storeIn(access.buckets),
+      keyGenerator: request => this.subjectOf(request),
+      max: request => allowanceOf(request).burst,
+      timeWindow: request => allowanceOf(request).burst / allowanceOf(request).perSecond * 1000
+    })
+  }
+
+  /** Refuses who sends no key where one is required; where hits count too, takes one for any request. */
+  async letIn (request: FastifyRequest): Promise<void> {
+    const lacksKey = this.#access.lacksKey(request.raw)
+    // Whoever tries keys has no more tries than requests.
+    if (lacksKey || this.#access.limitsHits) await this.#charge(request)
+    if (lacksKey) throw new Refusal(401, 'web_framework_error', 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', ['www-authenticate', 'Bearer'])
+  }
+
+  /** What is to be done before a node is asked for a client: takes one, and throws where none is left; undefined where there is nothing to take it from. */
+  tollOf (request: FastifyRequest): (() => Promise<void>) | undefined {
+    if (this.#access.limitsHits || this.#access.allowanceOf(request.raw) === undefined) return undefined
+    let paid: Promise<void> | undefined
+    return async () => { await (paid ??= this.#charge(request)) }
+  }
+
+  /** Who takes turns with others, and is limited: whoever has a key, from wherever; else an address. */
+  subjectOf (request: FastifyRequest): string {
+    const name = this.#access.nameOf(request.raw)
+    return name === undefined ? clientOf(request) ?? 'unknown' : `key ${name}`
+  }
+
+  async #charge (request: FastifyRequest): Promise<void> {
+    if (this.#access.allowanceOf(request.raw) === undefined) return
+    const taken = await this.#app.createRateLimit()(request)
+    if (taken.isAllowed || !taken.isExceeded) return
+    this.#tally.limited(this.#access.nameOf(request.raw) === undefined ? 'address' : 'key')
+    throw new Refusal(429, 'web_framework_error', 'too many requests', ['retry-after', String(taken.ttlInSeconds)])
+  }
+}
+
+// What the plugin takes for a store: it is told how many of `most` in a time a client has taken, and for how long it must wait.
+function storeIn (buckets: Buckets): new () => FastifyRateLimitStore {
+  return class Store implements FastifyRateLimitStore {
+    incr (subject: string, told: Parameters<FastifyRateLimitStore['incr']>[1], windowMs: number, most: number): void {
+      const taken = Promise.resolve(buckets.take(subject, { perSecond: most * 1000 / windowMs, burst: most }))
+      taken.then(waitMs => { told(null, { current: waitMs > 0 ? most + 1 : most, ttl: waitMs }) }, (error: Error) => { told(error) })
+    }
+
+    child (): this {
+      return this
+    }
+  }
+}
