@@ -7,8 +7,8 @@ const takeOne = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local every, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local full = tonumber(redis.call('GET', KEYS[1]) or '0')
-if full < now or full > now + every * burst then full = now end
+local full = tonumber(redis.call('GET', KEYS[1]) or '') or now
+if not (full >= now and full <= now + every * burst) then full = now end
 local wait = full + every - now - every * burst
 if wait > 0.001 then return math.ceil(wait) end
 redis.call('SET', KEYS[1], string.format('%.3f', full + every), 'PX', math.ceil(full + every - now))

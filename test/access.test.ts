@@ -1,0 +1,197 @@
+import t, { type Test } from 'tap'
+import { ask, type Got, item } from './support/client.js'
+import { startRedis } from './support/redis-server.js'
+import { countingNode, ok, stubNode } from './support/stub-node.js'
+import { until } from './support/until.js'
+import { type TestVarve, varveAt, varveAtSandbox } from './support/varve.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+const keys = [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }, { name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }]
+const bearer = (key: string): { headers: Record<string, string> } => ({ headers: { authorization: `Bearer ${key}` } })
+const clientLimits = { requestsPerSecond: 1, burst: 3 }
+const untouched = { prunedBlocks: 0 }
+
+/** Asks for a version each time that nobody has asked for, so many times at once; tells how many were answered, and how many refused. */
+async function misses (varve: TestVarve, count: number, how: Parameters<TestVarve['get']>[1] = {}, from = 100): Promise<Record<number, number>> {
+  return counts(await Promise.all(Array.from({ length: count }, async (_, nth) => (await varve.get(modules(from + nth), how)).status)))
+}
+
+function counts (statuses: readonly number[]): Record<number, number> {
+  return Object.fromEntries([...new Set(statuses)].sort().map(status => [status, statuses.filter(one => one === status).length]))
+}
+
+/** Asks until it is too much: on a machine that is slow one more may be allowed meanwhile. */
+async function untilLimited (ask: (nth: number) => Promise<Got>): Promise<Got> {
+  for (let nth = 0; nth < 20; nth++) {
+    const got = await ask(nth)
+    if (got.status === 429) return got
+  }
+  throw new Error('it was never too much')
+}
+
+async function isLimited (t: Test, ask: (nth: number) => Promise<Got>): Promise<void> {
+  const got = await untilLimited(ask)
+  t.match(got, { status: 429, headers: { 'content-type': 'application/json', 'retry-after': '1', 'cache-status': 'varve; detail=refused', 'cache-control': 'no-store' } })
+  t.same(JSON.parse(got.body), { message: 'too many requests', error_code: 'web_framework_error', vm_error_code: null })
+}
+
+t.test('an address has so many reads of a node a second, and hits beyond that', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, untouched, { limits: { client: clientLimits } })
+  const seen = await misses(varve, 30)
+  t.equal(seen[200], sandbox.asked.of('account_modules'), 'what is refused is not asked of a node')
+  t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 6, JSON.stringify(seen))
+  t.equal((seen[200] ?? 0) + (seen[429] ?? 0), 30)
+  await isLimited(t, async nth => await varve.get(modules(300 + nth)))
+  await isLimited(t, async () => await varve.get('/v1/accounts/0x1/modules'))
+  await isLimited(t, async () => await varve.get('/v1/transactions?limit=1'))
+  await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', item('u64', `"${nth}"`)))
+  t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), { headers: { 'x-node-ledger-version': /^\d+$/ } }, 'a known read bears the position all the same')
+  for (let round = 0; round < 9; round++) t.match(await varve.get(modules(100)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }, 'what is at hand costs nothing')
+  t.match(await varve.get('/v1/accounts/1/modules?limit=01&ledger_version=100'), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }, 'in a new spelling too')
+  for (let round = 0; round < 9; round++) {
+    t.match(await varve.get('/v1/accounts/xyz/modules'), { status: 400 }, 'nor does what varve itself refuses')
+    t.match(await varve.get('/v2/no'), { status: 404 })
+  }
+  const refused = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="refused",status="429"}')
+  t.equal(refused, (seen[429] ?? 0) + 3)
+  t.equal(await varve.metric('varve_limited_total{by="address"}'), Number(refused) + 2)
+  t.equal(await varve.metric('varve_limited_total{by="key"}'), 0)
+})
+
+t.test('what no node has any more is said without taking anything', async t => {
+  const { varve } = await varveAtSandbox(t, {}, { limits: { client: clientLimits } })
+  await varve.get('/v1')
+  for (let nth = 0; nth < 6; nth++) t.match(await varve.get(modules(nth + 1)), { status: 410 })
+})
+
+t.test('a refusal is over when it says so', async t => {
+  const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 20, burst: 1 } } })
+  let nth = 0
+  await untilLimited(async () => await varve.get(modules(++nth)))
+  await until(async () => (await varve.get(modules(++nth))).status === 200, 'there is one again', 1000)
+})
+
+t.test('where hits count too, anything that is asked does', async t => {
+  const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { ...clientLimits, exemptHits: false } } })
+  await isLimited(t, async () => await varve.get(modules(100)))
+  await isLimited(t, async () => await varve.get('/v1/accounts/xyz/modules'))
+})
+
+t.test('one client is limited for itself: by its address, by its IPv6 network, by the word of a proxy that is believed', async t => {
+  const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 1, burst: 2 } }, trustProxy: ['127.0.0.0/30', '10.0.0.0/8'] })
+  let version = 0
+  const from = async (localAddress: string, forwarded?: string): Promise<Got> =>
+    await varve.get(modules(++version), { localAddress, ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } }) })
+  /** Whether one has nothing left when the other has had all of it. */
+  const areOne = async (one: Parameters<typeof from>, other: Parameters<typeof from>): Promise<boolean> => {
+    for (let nth = 0; nth < 5; nth++) {
+      await untilLimited(async () => await from(...one))
+      if ((await from(...other)).status === 200) return false
+    }
+    return true
+  }
+  t.notOk(await areOne(['127.0.0.9'], ['127.0.0.10']))
+  t.ok(await areOne(['127.0.0.11'], ['127.0.0.11', '203.0.113.1']), 'who is not believed may say what it likes')
+  t.ok(await areOne(['127.0.0.1', '203.0.113.2'], ['127.0.0.2', '203.0.113.2']))
+  t.notOk(await areOne(['127.0.0.1', '203.0.113.3'], ['127.0.0.1', '203.0.113.4']))
+  t.ok(await areOne(['127.0.0.1', '203.0.113.5'], ['127.0.0.1', '203.0.113.99, 203.0.113.5']), 'a proxy that is believed adds to what its client says, which is not')
+  t.ok(await areOne(['127.0.0.1', '203.0.113.6'], ['127.0.0.1', '203.0.113.6, 10.1.2.3']), 'through two that are believed')
+  t.ok(await areOne(['127.0.0.1', '2001:db8:1:2::1'], ['127.0.0.1', '[2001:db8:1:2:3::2]:99']))
+  t.notOk(await areOne(['127.0.0.1', '2001:db8:1:3::1'], ['127.0.0.1', '2001:db8:1:4::1']))
+})
+
+t.test('a node is told the address that a proxy which is believed tells of, and never what a client makes up', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const told = async (trustProxy: string[]): Promise<string | undefined> => {
+    const varve = await varveAt(t, stub.url, { trustProxy })
+    await varve.get('/v1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
+    const lines = stub.headers.at(-1) ?? []
+    return lines[lines.findIndex(line => line.toLowerCase() === 'x-forwarded-for') + 1]
+  }
+  t.equal(await told([]), '127.0.0.1')
+  t.equal(await told(['10.0.0.1']), '127.0.0.1')
+  t.equal(await told(['loopback']), '203.0.113.1')
+})
+
+t.test('a client with a key has what its key may ask for, from wherever; one without a known key what its address may', async t => {
+  const clients = { keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: 1000 }, { name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }] }
+  const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 1, burst: 4 } }, clients })
+  t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'), 0, 'counted from the start')
+  const wallet = await misses(varve, 20, bearer('k-wallet-52'), 100)
+  t.ok((wallet[200] ?? 0) >= 4 && (wallet[200] ?? 0) < 7, 'a key without a number of its own is as an address')
+  t.match(await untilLimited(async nth => await varve.get(modules(200 + nth), { ...bearer('k-wallet-52'), localAddress: '127.0.0.7' })), { status: 429 }, 'wherever it is used')
+  t.match(await misses(varve, 4, { headers: { 'x-api-key': 'k-shop-51' } }, 300), { 200: 4 })
+  for (let nth = 0; nth < 8; nth++) {
+    t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 })
+  }
+  await untilLimited(async nth => await varve.get(modules(400 + nth), bearer('k-unknown')))
+  t.match(await untilLimited(async nth => await varve.get(modules(500 + nth))), { status: 429 }, 'an unknown key is ignored')
+  t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="miss"}'), 4)
+  t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'), 8)
+  t.equal(await varve.metric('varve_client_requests_total{client="wallet",outcome="refused"}'), await varve.metric('varve_limited_total{by="key"}'))
+  t.ok(Number(await varve.metric('varve_limited_total{by="address"}')) >= 2)
+})
+
+t.test('where a key is required nothing is answered without one, kept or not, and browsers may ask first', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
+  const targets = [modules(100), '/v1/accounts/0x1/modules', '/v1/info', '/v1', '/v1/transactions', '/v1/accounts/xyz/modules', '/nowhere']
+  for (const target of targets) {
+    for (const how of [{}, bearer('k-shop-5'), { headers: { 'x-api-key': '' } }, { method: 'HEAD' }, { method: 'POST', body: '{}' }, { method: 'DELETE' }]) {
+      const got = await varve.get(target, how)
+      t.match(got, { status: 401, headers: { 'www-authenticate': 'Bearer', 'cache-status': 'varve; detail=refused' } }, `${target} ${JSON.stringify(how)}`)
+    }
+  }
+  t.same(JSON.parse((await varve.get(modules(100))).body), { message: 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', error_code: 'web_framework_error', vm_error_code: null })
+  t.equal(sandbox.asked.total, 0)
+  for (let nth = 0; nth < 3; nth++) t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 })
+  t.match(await varve.get(modules(100), bearer('k-shop-51')), { headers: { 'cache-status': 'varve; hit; detail=memory' } })
+  t.match(await varve.get(modules(100)), { status: 401 }, 'what is at hand is for no one else')
+  t.match(await varve.get(modules(100), { headers: { 'x-api-key': 'k-wallet-52' } }), { status: 200 })
+  const preflight = { method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization,x-api-key' } }
+  t.match(await varve.get(modules(100), preflight), { status: 200, headers: { 'access-control-allow-headers': 'authorization,x-api-key' } })
+  t.match(await varve.get(modules(100), { headers: { origin: 'https://app.example' } }), { status: 401, headers: { 'access-control-allow-origin': 'https://app.example' } })
+})
+
+t.test('whoever tries keys has no more tries than requests', async t => {
+  const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, limits: { client: { requestsPerSecond: 1, burst: 3 } } })
+  const tried = await misses(varve, 30, bearer('guess'))
+  t.ok((tried[401] ?? 0) >= 3 && (tried[401] ?? 0) < 6 && tried[200] === undefined, JSON.stringify(tried))
+  t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 }, 'a key that is known is not limited by its neighbour')
+})
+
+t.test('caches before varve are told that what is for clients alone is private', async t => {
+  const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, downstream: { cacheControl: 'immutable' } })
+  t.match(await varve.get(modules(100), bearer('k-shop-51')), { headers: { 'cache-control': 'private, max-age=86400' } })
+  t.match(await varve.get('/v1/blocks/by_version/100', bearer('k-shop-51')), { headers: { 'cache-control': 'private, max-age=31536000, immutable' } })
+})
+
+t.test('a key is nowhere but with its client: not upstream, not in the log, not in metrics, status or answers', async t => {
+  const stub = await stubNode(t, (request, response) => { request.url?.includes('fail') === true ? response.destroy() : ok(response, '[]') })
+  const varve = await varveAt(t, stub.url, { log: { level: 'trace', access: true }, clients: { required: false, keys }, limits: { client: { requestsPerSecond: 2 } } })
+  const seen = []
+  for (const target of [modules(100), modules(100), '/v1/transactions', '/v1/fail', modules(101), modules(102), modules(103)]) {
+    for (const how of [bearer('k-shop-51'), { headers: { 'x-api-key': 'k-wallet-52' } }, bearer('k-guess-53')]) seen.push(await varve.get(target, how))
+  }
+  for (const page of ['/metrics', '/readyz', '/status.json']) seen.push(await ask(varve.adminUrl, page))
+  t.ok(seen.some(({ status }) => status === 429))
+  const all = JSON.stringify([stub.headers, stub.asked, varve.log, seen])
+  t.notMatch(all, /k-shop-51|k-wallet-52|k-guess-53|bearer|x-api-key/i)
+  t.match(varve.log.find(({ msg }) => msg === 'answered'), { client: 'shop' }, 'a client is called by its name')
+})
+
+t.test('replicas that share a Redis count together, what one of them has read costs nothing, and each counts alone when Redis is gone', async t => {
+  const redis = await startRedis(t)
+  const node = await countingNode(t)
+  const change = { limits: { client: { requestsPerSecond: 1, burst: 4 } }, cache: { redis: { url: redis.url } } }
+  const [one, other] = [await varveAt(t, node.url, change), await varveAt(t, node.url, change)]
+  const together = (await misses(one, 3, {}, 100))[200] ?? 0
+  const all = together + ((await misses(other, 20, {}, 200))[200] ?? 0)
+  t.ok(all >= 4 && all < 7, `${all} in all`)
+  t.equal(node.reads(), all)
+  await until(async () => await one.metric('varve_cache_writes_total{tier="redis"}') === together, 'it is shared')
+  for (const version of [100, 101, 102]) t.match(await other.get(modules(version)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=redis' } })
+  t.equal(node.reads(), all)
+  await redis.kill()
+  const alone = [await misses(one, 20, {}, 300), await misses(other, 20, {}, 400)]
+  for (const seen of alone) t.ok((seen[200] ?? 0) >= 4 && (seen[200] ?? 0) < 7, JSON.stringify(seen))
+})
