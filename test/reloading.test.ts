@@ -52,6 +52,27 @@ t.test('SIGHUP exchanges nodes, limits and keys in the process that runs, which 
   t.notMatch(metrics, /varve_upstream_up\{upstream="one"\}/)
 })
 
+t.test('client keys, limits and proxies that are believed are exchanged, and what a client has had of its limit stays had', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const text = (...more: string[]): string => [`upstreams: [{ url: "${node.url}" }]`, ...more, ''].join('\n')
+  const keyed = (key: string): string => `clients: { required: true, keys: [{ name: shop, key: ${key} }] }`
+  const limited = 'limits: { client: { requestsPerSecond: 1, burst: 2 } }'
+  const { command, url, adminUrl, reload } = await reloadable(t, text(keyed('k-before'), limited))
+  const get = async (version: number, key: string, from = '203.0.113.1'): Promise<number> => (await ask(url, modules(version), { headers: { 'x-api-key': key, 'x-forwarded-for': from } })).status
+  t.same([await get(2000, 'k-before'), await get(2000, 'k-before'), await get(2000, 'k-after')], [200, 200, 401])
+  await reload(text(keyed('k-after'), limited))
+  t.same([await get(2000, 'k-before'), await get(2000, 'k-after')], [401, 200], 'a key that was renewed')
+  let version = 2000
+  await until(async () => await get(++version, 'k-after') === 429, 'its client is the same')
+  await reload(text('trustProxy: [127.0.0.1]', limited))
+  await until(async () => await get(++version, '', '203.0.113.2') === 429, 'one has had its own')
+  t.equal(await get(++version, '', '203.0.113.3'), 200)
+  await reload(text())
+  for (let nth = 0; nth < 5; nth++) t.equal(await get(++version, '', '203.0.113.2'), 200, 'nobody is limited any more')
+  t.match((await ask(adminUrl, '/metrics')).body, /varve_client_requests_total\{client="shop",outcome="miss"\} [1-9]/)
+  t.notMatch(command.out(), /k-before|k-after/)
+})
+
 t.test('what a node is being asked when it leaves the configuration is answered', async t => {
   const [leaves, stays] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
   const { url, reload } = await reloadable(t, `upstreams: [{ url: "${leaves.url}" }]\n`)

@@ -52,6 +52,16 @@ t.test('several processes are one varve', async t => {
     t.match(await ask(varve.adminUrl, '/purge', { method: 'POST', body: '{}' }), { status: 401 })
   })
 
+  await t.test('what a client may ask for is counted for all of them together', async t => {
+    // Node leads all workers of one process that take port 0 at one address to one port.
+    const limited = await varveAt(t, node.url, { ...quiet, listen: '127.0.0.2:0', workers: 2, limits: { client: { requestsPerSecond: 1, burst: 4 } } })
+    const statuses = await Promise.all(Array.from({ length: 30 }, async (_, nth) => (await limited.get(modules(1000 + nth))).status))
+    const answered = statuses.filter(status => status === 200).length
+    t.ok(answered >= 4 && answered < 8, `${answered} in all`)
+    t.equal(statuses.filter(status => status === 429).length, 30 - answered)
+    t.equal(await limited.metric('varve_limited_total{by="address"}'), 30 - answered)
+  })
+
   await t.test('one that dies is replaced, its clients hear so at once, and nothing that it counted is lost', async t => {
     const counted = await varve.metric(misses)
     node.asked.reset()

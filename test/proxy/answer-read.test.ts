@@ -6,6 +6,7 @@ import { answerIndex, ok, rawNode, stamps, stubNode } from '../support/stub-node
 import { answerRead } from '../../src/proxy/answer-read.js'
 import { isHit } from '../../src/proxy/outcomes.js'
 import { cacheStatusOf } from '../../src/proxy/outcomes.js'
+import { Refusal } from '../../src/reads/refusal.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { varveAt } from '../support/varve.js'
 
@@ -412,6 +413,38 @@ t.test('a reset that is learned while a rendering is read afresh takes the old c
   answer = response => { response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end('{"error_code":"version_not_found"}') }
   await parts.settle()
   t.match(await reading, { name: /miss|collapsed/, position: { head: { version: 100n } } })
+})
+
+t.test('who has to be admitted has what others have read meanwhile, and what is on the chain by then', async t => {
+  let index: Record<string, string> = {}
+  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, index) }, (_request, response) => { response.writeHead(200, stamps(index)).end('{"git_hash":"aaaa"}') })
+  const { parts } = partsAt(t, stub.url)
+  await parts.settle()
+  const read = readOf(modules)
+  const other = async (): Promise<void> => { await answerRead(parts, read) }
+  t.match(await answerRead({ ...parts, admit: other }, read), { name: 'hit_memory' })
+  t.equal(stub.asked.length, 1)
+  const reset = async (): Promise<void> => {
+    index = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
+    await parts.settle()
+  }
+  const before = parts.tracker.chain
+  t.match(await answerRead({ ...parts, admit: reset }, readOf('/v1/accounts/0x1/modules?ledger_version=501')), { name: 'miss' })
+  t.not(parts.tracker.chain, before)
+})
+
+t.test('who may not ask for more is refused before a node is asked, and before it waits for a version; who asks for the same is not', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const { parts } = partsAt(t, stub.url)
+  await parts.settle()
+  const refusal = { message: 'too many requests' }
+  const refused = { ...parts, admit: async () => { throw new Refusal(429, 'web_framework_error', 'too many requests') } }
+  const [mine, others] = await Promise.allSettled([answerRead(refused, readOf(modules)), answerRead(parts, readOf(modules))])
+  t.match([mine, others], [{ status: 'rejected', reason: { status: 429 } }, { status: 'fulfilled', value: { name: 'miss' } }])
+  for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) await t.rejects(answerRead(refused, readOf(target)), refusal)
+  await t.rejects(answerRead({ ...refused, settings: { ...parts.settings, isObserving: true } }, readOf(modules)), refusal, 'all is asked of a node where it is only observed')
+  t.equal(stub.asked.length, 1)
+  t.match(await answerRead(refused, readOf(modules)), { name: 'hit_memory' })
 })
 
 t.test('a chain that was reset begins anew: nothing of the old one is served', async t => {
