@@ -19,12 +19,12 @@ export class Access {
   readonly #names = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
 
   constructor ({ clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: AccessConfig, buckets: Buckets) {
-    const allowanceOf = (perSecond: number | null): Allowance | undefined => perSecond === null ? undefined : { perSecond, burst: burst ?? perSecond }
+    const allowanceOf = (perSecond: number | null, most: number | null): Allowance | undefined => perSecond === null ? undefined : { perSecond, burst: most ?? perSecond }
     this.buckets = buckets
     this.#keys = new ClientKeys(keys)
     this.#isRequired = required
-    this.#others = allowanceOf(requestsPerSecond)
-    this.#allowances = new Map(keys.map(key => [key.name, allowanceOf(key.requestsPerSecond) ?? this.#others]))
+    this.#others = allowanceOf(requestsPerSecond, burst)
+    this.#allowances = new Map(keys.map(key => [key.name, allowanceOf(key.requestsPerSecond, null) ?? this.#others]))
     this.limitsHits = !exemptHits && [this.#others, ...this.#allowances.values()].some(allowance => allowance !== undefined)
   }
 
