@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Command, start } from './cli/command.js'
@@ -114,4 +115,27 @@ t.test('a node of another chain that is put in the place of all is not believed:
   await reload(`upstreams: [{ url: "${foreign.url}" }]\n`)
   t.match(await ask(url, modules(2000)), { status: 200, body: before.body })
   t.match(await ask(url, modules(15)), { status: 503 })
+})
+
+t.test('a secret in a file of its own is taken in anew at SIGHUP, and no line of the log has it, be it right or wrong', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const dir = mkdtempSync(join(tmpdir(), 'varve-'))
+  t.teardown(() => { rmSync(dir, { recursive: true }) })
+  const secret = join(dir, 'token')
+  writeFileSync(secret, 'f1rst-s3cret\n')
+  const text = `upstreams: [{ url: "${node.url}", headers: { authorization: "Bearer $\{file:${secret}}" } }]\nadmin:\n  token: $\{file:${secret}}\n`
+  const { command, adminUrl, reload } = await reloadable(t, text)
+  const purge = async (token: string): Promise<number> => (await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: '{"all":true}' })).status
+  t.equal(await purge('f1rst-s3cret'), 200)
+  writeFileSync(secret, 's3cond-s3cret\n')
+  t.match(await reload(text), { msg: 'the configuration was exchanged' })
+  t.same([await purge('f1rst-s3cret'), await purge('s3cond-s3cret')], [401, 200])
+  writeFileSync(secret, 's3cond-s3cret\nth1rd-s3cret\n')
+  t.match(await reload(text), { reasons: ['upstreams.0.headers.authorization: expected a header value without line breaks'] })
+  writeFileSync(secret, 'th1rd-s3cret\0')
+  t.match(await reload(text), { reasons: [`upstreams.0.headers.authorization: the file "${secret}" holds a NUL byte`, `admin.token: the file "${secret}" holds a NUL byte`] })
+  t.match(await reload('admin: { token: "s3cond-s3cret }\n'), { msg: /is refused/ })
+  t.match(await reload('s3cond-s3cret: 1\nmode: s3cond-s3cret\n'), { reasons: [/^mode: expected one of serve, observe$/, /^\*\*\*: unknown key/] })
+  t.equal(await purge('s3cond-s3cret'), 200, 'the old one goes on')
+  t.notMatch(command.out() + command.err(), /s3cret/)
 })

@@ -1,6 +1,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { type Flags } from '../config/load.js'
 import { ConfigError } from '../config/mistakes.js'
+import { isNameLike } from '../config/secrets.js'
 import { type Helpful, helpOf } from './help.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 
@@ -46,7 +47,8 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
     // For varve itself, which begins it.
     case 'worker': return await (await import('./worker.js')).runWorker(io)
     case 'help': return showHelp('varve', io)
-    default: throw new UsageError(`unknown command ${command}`)
+    // A secret that has slipped into a command's place is not repeated.
+    default: throw new UsageError(`unknown command${isNameLike(command) ? ` ${command}` : ''}`)
   }
 }
 
@@ -69,9 +71,15 @@ function parseAll (
   try {
     return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals })
   } catch (error) {
-    // The library's sentence names the flag; what it says after the first full stop is advice for another situation.
-    throw new UsageError((error as Error).message.split(/\.\s/, 1).join(''))
+    throw new UsageError(sentenceOf((error as Error).message))
   }
+}
+
+// The library's sentence names the flag; what it says after the first full stop is advice for another situation.
+function sentenceOf (message: string): string {
+  const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ?? []
+  // A URL with a password in it may have got there by a flag that was forgotten, and is not repeated.
+  return what !== '' && !isNameLike(given) ? what : message.split(/\.\s/, 1).join('')
 }
 
 function showHelp (command: Helpful, io: Io): ExitCode {

@@ -31,7 +31,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
 }
 
 /** Starts what serves, with the embedded node where no other is configured: in this process, or in as many as are wanted. */
-export async function startVarve ({ config, given }: Loaded, log: Logger, program: Program): Promise<Varve> {
+export async function startVarve ({ config, given }: Pick<Loaded, 'config' | 'given'>, log: Logger, program: Program): Promise<Varve> {
   for (const path of withoutEffect(given)) log.warn({ key: path }, 'this key has no effect yet')
   const start = async (sandboxUrl: string | undefined): Promise<Varve> => config.workers === 1
     ? await startAlone(config, sandboxUrl, log)

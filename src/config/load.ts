@@ -1,6 +1,8 @@
-import { ConfigError, type Mistake, mistakesIn } from './mistakes.js'
+import { ConfigError, mistakesIn } from './mistakes.js'
 import { readTree, type Tree } from './read-tree.js'
+import { type Fault, resolveReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
+import { shownPath } from './secrets.js'
 
 /** What the command line may set; strings as they were typed. */
 export interface Flags {
@@ -21,6 +23,8 @@ export interface Loaded {
   readonly config: Config
   /** Dotted paths of every key that a file, the environment or a flag set. */
   readonly given: readonly string[]
+  /** Dotted paths of every key whose value a file of its own has a part in, which is never shown. */
+  readonly fromFiles: readonly string[]
 }
 
 // Each override, from weak to strong, and the key that it sets.
@@ -36,9 +40,9 @@ const overrides = [
 /** Loads the effective configuration: flag over environment over file over default. Throws a ConfigError with every mistake. */
 export function loadConfig (environment: Environment, flags: Flags): Loaded {
   const file = flags.config ?? (environment['VARVE_CONFIG'] || undefined)
-  const mistakes: Mistake[] = []
-  const texts = new Map<string, string>()
-  const tree = substitute(file === undefined ? {} : readTree(file), environment, [], texts, mistakes) as Tree
+  const { value, texts: fromEnvironment, fromFiles, faults } = resolveReferences(file === undefined ? {} : readTree(file), environment)
+  const tree = value as Tree
+  const texts = new Map(fromEnvironment)
   const sources = new Map<string, string>()
   for (const { variable, flag, path } of overrides) {
     const fromFlag = flags[flag]
@@ -48,28 +52,11 @@ export function loadConfig (environment: Environment, flags: Flags): Loaded {
     setAt(tree, path, flag === 'upstream' ? urlsOf(value) : value)
     if (typeof value === 'string') texts.set(path.join('.'), value)
   }
-  return { config: validate(tree, texts, sources, mistakes), given: pathsOf(tree) }
-}
-
-/** Puts the environment's values in place of `${NAME}`, remembering where, since they come as text whatever they mean. */
-function substitute (value: unknown, environment: Environment, path: string[], texts: Map<string, string>, mistakes: Mistake[]): unknown {
-  if (Array.isArray(value)) return value.map((item, at) => substitute(item, environment, [...path, String(at)], texts, mistakes))
-  if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([key, item]) =>
-      [key, substitute(item, environment, [...path, key], texts, mistakes)]))
-  }
-  if (typeof value !== 'string' || !value.includes('${')) return value
-  const text = value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
-    const found = environment[name]
-    if (found === undefined) mistakes.push({ path: path.join('.'), message: `the environment variable ${name} is not set` })
-    return found ?? ''
-  })
-  texts.set(path.join('.'), text)
-  return text
+  return { config: validate(tree, texts, sources, faults), given: pathsOf(tree), fromFiles }
 }
 
 /** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
-function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, string>, mistakes: readonly Mistake[]): Config {
+function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, string>, faults: readonly Fault[]): Config {
   const first = configSchema.safeParse(tree)
   for (const issue of first.error?.issues ?? []) {
     const text = texts.get(issue.path.join('.'))
@@ -77,9 +64,10 @@ function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, 
     setAt(tree, issue.path.map(String), scalarOf(text))
   }
   const second = configSchema.safeParse(tree)
-  if (second.success && mistakes.length === 0) return second.data
-  const issues = (second.error?.issues ?? []).filter(issue => !mistakes.some(({ path }) => path === issue.path.join('.')))
-  throw new ConfigError([...mistakes, ...mistakesIn(issues, tree, sources)])
+  if (second.success && faults.length === 0) return second.data
+  // What came of a reference that leads nowhere is no second mistake.
+  const issues = (second.error?.issues ?? []).filter(issue => !faults.some(({ path }) => path.join('.') === issue.path.join('.')))
+  throw new ConfigError([...faults.map(({ path, message }) => ({ path: shownPath(path), message })), ...mistakesIn(issues, tree, sources)])
 }
 
 /** What a text means where a number, a flag or nothing is expected. */

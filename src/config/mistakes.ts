@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isSecret } from './secrets.js'
+import { isSecret, shownPath } from './secrets.js'
 import { configSchema } from './schema.js'
 
 /** One mistake: the key's path and what was expected there. */
@@ -23,11 +23,11 @@ export function mistakesIn (issues: readonly z.core.$ZodIssue[], tree: unknown, 
   return issues.flatMap(issue => {
     const path = issue.path.map(String)
     if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map(key => ({ path: [...path, key].join('.'), message: `unknown key; expected one of ${keysAt(path).join(', ')}` }))
+      return issue.keys.map(key => ({ path: shownPath([...path, hasNothing(valueAt(tree, [...path, key])) ? '' : key]), message: `unknown key; expected one of ${keysAt(path).join(', ')}` }))
     }
     const source = sources.get(path.join('.')) ?? sources.get(path[0] ?? '')
-    const place = path.join('.') + (source === undefined ? '' : ` (from ${source})`)
-    return [{ path: place === '' ? 'configuration' : place, message: `${expectation(issue)}${found(path, tree)}` }]
+    const place = shownPath(path) + (source === undefined ? '' : ` (from ${source})`)
+    return [{ path: place === '' ? 'configuration' : place, message: `${expectation(issue)}${found(issue, path, tree)}` }]
   })
 }
 
@@ -47,11 +47,34 @@ function withArticle (expected: string): string {
   return `a ${word}`
 }
 
-// A secret that was mistyped must not end up in a terminal's history or a log.
-function found (path: readonly string[], tree: unknown): string {
-  const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], tree)
+// A secret that was mistyped, or put in another's place, must not end up in a terminal's history or a log: no text is repeated.
+function found (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown): string {
+  const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
-  return value === undefined ? ', got nothing' : `, got ${JSON.stringify(value)}`
+  if (value === undefined) return ', got nothing'
+  if (typeof value === 'string') return issue.code === 'invalid_type' ? ', got a text' : isFileKey(path) && isPathLike(value) ? `, got ${JSON.stringify(value)}` : ''
+  return String(value).length <= longestShown ? `, got ${String(value)}` : ''
+}
+
+// A number of more signs may be a secret that happens to have digits alone.
+const longestShown = 7
+
+function isFileKey (path: readonly string[]): boolean {
+  return /[a-z]File$/.test(path.at(-1) ?? '')
+}
+
+// A key's own text, where the path of its file belongs, looks otherwise.
+function isPathLike (text: string): boolean {
+  return /^(?:\.{0,2}\/|[A-Za-z]:\\).{0,200}$|^.{1,200}\.(?:pem|crt|cer|key)$/.test(text)
+}
+
+function valueAt (tree: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, key) => typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined, tree)
+}
+
+// In braces, a text alone is a key without a value.
+function hasNothing (value: unknown): boolean {
+  return value === null || value === undefined
 }
 
 interface Shape { properties?: Record<string, Shape>, items?: Shape }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { parseDocument, YAMLError } from 'yaml'
+import { type ErrorCode, parseDocument, YAMLError } from 'yaml'
 import { ConfigError } from './mistakes.js'
 
 /** A file's keys as they stand, not yet checked. */
@@ -9,7 +9,7 @@ export type Tree = Record<string, unknown>
 export function readTree (file: string): Tree {
   let tree: unknown
   try {
-    const document = parseDocument(readFileSync(file, 'utf8'))
+    const document = parseDocument(readFileSync(file, 'utf8'), { stringKeys: true })
     const mistakes = [...document.errors, ...document.warnings].map(error => ({ path: placeIn(file, error.linePos), message: withoutSource(error) }))
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     tree = document.toJS()
@@ -25,7 +25,20 @@ function placeIn (file: string, at: YAMLError['linePos']): string {
   return at === undefined ? file : `${file}, line ${at[0].line}, column ${at[0].col}`
 }
 
-// The parser quotes the file after a colon, which may be the line of a secret.
+// What a sentence of the parser has after a colon is the file's own text, which may be the line of a secret; some have it before that.
 function withoutSource (error: Error): string {
-  return error instanceof YAMLError || error instanceof ReferenceError ? error.message.split(/:| at line /, 1).join('') : error.message
+  if (error instanceof YAMLError) return instead[error.code] ?? beginningOf(error)
+  if (error instanceof ReferenceError) return beginningOf(error)
+  return 'code' in error ? error.message : 'expected YAML'
+}
+
+const instead: Partial<Record<ErrorCode, string>> = {
+  BAD_DIRECTIVE: 'unknown directive; a value that begins with % stands in quotes',
+  BAD_DQ_ESCAPE: 'unknown escape between double quotes; a backslash is written twice there',
+  BAD_SCALAR_START: 'a value that begins with such a sign stands in quotes',
+  TAG_RESOLVE_FAILED: 'unknown tag; a value that begins with ! stands in quotes'
+}
+
+function beginningOf ({ message }: Error): string {
+  return message.split(/:| at line /, 1).join('')
 }

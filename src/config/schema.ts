@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { isEnoughFor } from './budgets.js'
+import { refuseEqualClients, refuseEqualNames } from './equal.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -')
 const milliseconds = z.int().min(0).max(3_600_000)
@@ -10,13 +11,18 @@ const optionalFile = z.string().refine(isReadable, 'expected a file that can be 
 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
 const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081')
-const redisUrl = z.string().refine(text => /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text), 'expected a URL such as redis://127.0.0.1:6379')
+const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://127.0.0.1:6379')
   // The library would take its own settings from a query, above varve's.
   .refine(text => !/[?#]/.test(text), 'expected a URL without query or fragment: what may be set has keys of its own beside it')
+  // A slash that was not escaped in a password would make a host of the user's name, and a path of what is to stay secret.
+  .refine(text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname), 'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F')
 const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example')
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
+
+// It travels in a header, behind a word and a blank.
+const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks')
 
 const upstream = z.strictObject({
   name: name.optional(),
@@ -46,14 +52,6 @@ const redis = z.strictObject({
   ttlSeconds: positive.default(2_592_000)
 }).refine(({ url, cluster, sentinel }) => [url !== null, cluster.length > 0, sentinel.name !== null].filter(Boolean).length <= 1, 'expected one of url, cluster and sentinel')
   .refine(({ url, tls, caFile }) => caFile === null || tls || url?.startsWith('rediss:') === true, 'expected tls: true, or a rediss:// URL, where there is a caFile')
-
-// Told beside the other mistakes, so the list may hold anything yet.
-function refuseEqualNames (nodes: readonly unknown[], context: z.RefinementCtx): void {
-  const names = nodes.map((node, at) => (node as { name?: unknown } | null)?.name ?? `node-${at + 1}`)
-  names.forEach((nodeName, at) => {
-    if (names.indexOf(nodeName) !== at) context.addIssue({ code: 'custom', path: [at, 'name'], message: `expected a name of its own, but ${String(nodeName)} is taken` })
-  })
-}
 
 /** The whole configuration of the contract, each key with its default; unknown keys are refused. */
 export const configSchema = z.strictObject({
@@ -110,8 +108,11 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   clients: z.strictObject({
     required: z.boolean().default(false),
-    keys: z.array(z.strictObject({ name, key: z.string().min(1), requestsPerSecond: positive.nullable().default(null) })).default([])
-  }).prefault({}),
+    keys: z.array(z.strictObject({ name, key: clientKey, requestsPerSecond: positive.nullable().default(null) })).default([])
+      .superRefine(refuseEqualClients, { when: ({ value }) => Array.isArray(value) })
+  }).prefault({}).superRefine(({ required, keys }, context) => {
+    if (required && keys.length === 0) context.addIssue({ code: 'custom', path: ['keys'], message: 'expected a key where one is required' })
+  }),
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
   cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*') }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
@@ -136,7 +137,12 @@ export function hostAndPort (text: string): { host: string, port: number } {
 
 /** Whether a text is HOST:PORT. */
 export function isAddress (text: string): boolean {
-  return /^(?:\[[0-9a-fA-F:.]+\]|[^:\s/]+):[0-9]{1,5}$/.test(text) && hostAndPort(text).port <= 65_535
+  // A host has no sign that could part it from a user and a password.
+  return /^(?:\[[0-9a-fA-F:.]+\]|[\p{L}\p{N}_.-]+):[0-9]{1,5}$/u.test(text) && hostAndPort(text).port <= 65_535
+}
+
+function isRedisUrl (text: string): boolean {
+  return /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text)
 }
 
 function isNetwork (text: string): boolean {
@@ -148,7 +154,8 @@ function isNetwork (text: string): boolean {
 }
 
 function isNodeUrl (text: string): boolean {
-  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false
+  // With a slash in it, what stands before an @ would be taken for a host, and the rest for a path.
+  if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
   const url = new URL(text)
   // Client libraries are given the /v1; varve adds it, and /v1/v1 would be asked of the node.
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '' && !/\/v1\/?$/.test(url.pathname)

@@ -14,15 +14,42 @@ export function isSecret (path: readonly string[]): boolean {
   return top === 'cache' && (second === undefined || (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds', 'tls', 'caFile'].includes(third ?? '')))
 }
 
-/** The effective settings as they may be shown to anybody. */
-export function maskSecrets (config: Config): Config {
+/**
+ * Whether a text that stands where a name belongs may be shown: words of letters, as keys and header names are. A secret
+ * that has slipped into such a place has digits, or is longer, or has other signs in it.
+ */
+export function isNameLike (text: string): boolean {
+  return /^_*[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20}){0,4}_*$/.test(text)
+}
+
+/** A key's path as it may be shown: what is neither a name nor a place in a list is masked. */
+export function shownPath (path: readonly string[]): string {
+  return path.map(key => isNameLike(key) || /^[0-9]{1,4}$/.test(key) ? key : mask).join('.')
+}
+
+/** The effective settings as they may be shown to anybody; without what came from files of its own, wherever that is. */
+export function maskSecrets (config: Config, fromFiles: readonly string[] = []): Config {
+  const shown = structuredClone(maskKnown(config))
+  for (const path of fromFiles) maskAt(shown, path.split('.'))
+  return shown
+}
+
+// A header's name may have dots in it, and is masked already; what a flag has taken the place of is not there.
+function maskAt (value: unknown, [key = '', ...rest]: readonly string[]): void {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return
+  const at = value as Record<string, unknown>
+  if (rest.length > 0) maskAt(at[key], rest)
+  else if (at[key] !== null) at[key] = mask
+}
+
+function maskKnown (config: Config): Config {
   return {
     ...config,
     admin: { ...config.admin, token: config.admin.token === null ? null : mask },
     upstreams: config.upstreams.map(node => ({
       ...node,
       url: maskUrl(node.url),
-      headers: Object.fromEntries(Object.keys(node.headers).map(name => [name, mask]))
+      headers: Object.fromEntries(Object.keys(node.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask]))
     })),
     cache: { ...config.cache, redis: maskRedis(config.cache.redis) },
     clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) }
@@ -38,10 +65,11 @@ function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
   }
 }
 
-/** A URL without its credentials; a path is masked too, since hosted gateways put the key there. */
+/** A URL without its credentials; a path is masked too, since hosted gateways put the key there: all but the number of a database. */
 export function maskUrl (text: string): string {
   const url = new URL(text)
   if (url.password !== '') url.password = mask
   if (url.username !== '') url.username = mask
-  return url.origin === 'null' || url.pathname === '/' ? url.href : `${url.origin}/${mask}`
+  const isPlain = url.origin === 'null' ? /^(?:\/[0-9]{0,5})?$/.test(url.pathname) : url.pathname === '/'
+  return isPlain ? url.href : `${url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin}/${mask}`
 }

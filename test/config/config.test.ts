@@ -72,7 +72,7 @@ function expectMistakes (t: Test, loading: () => unknown, expected: Record<strin
 
 t.test('the defaults are those of the contract, to the letter', async t => {
   const { upstreams, ...rest } = parse(contract) as { upstreams: unknown }
-  t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, given: [] })
+  t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, given: [], fromFiles: [] })
   const few = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
   t.strictSame(load(t, few).config, { ...rest, upstreams })
   t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'and the contract is itself a valid configuration')
@@ -152,8 +152,8 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
   t.match(config.upstreams, [{ url: 'http://127.0.0.1:1/12345', headers: { authorization: 'Bearer 12345', 'x-plain': '$TOKEN and ${not a name}' }, requestsPerSecond: null }]) // eslint-disable-line no-template-curly-in-string
   t.equal(load(t, 'admin: { token: "$' + '{A}" }', { A: '$' + '{B}', B: 'no' }).config.admin.token, '$' + '{B}', 'what was put in is not looked through again')
   expectMistakes(t, () => load(t, text, { ...environment, WORKERS: 'many', ACCESS: 'yes', SHARE: '7', INFO: '1.5' }), {
-    workers: 'expected a number, got "many"',
-    'log.access': 'expected a boolean, got "yes"',
+    workers: 'expected a number, got a text',
+    'log.access': 'expected a boolean, got a text',
     'hedge.share': 'expected at most 1, got 7',
     'latest.infoMs': 'expected a whole number, got 1.5'
   })
@@ -199,32 +199,32 @@ downstream: { cacheControl: on }
 upstream: http://h
 __proto__: 1
 `), {
-    listen: `${address}, got "nowhere"`,
+    listen: address,
     'admin.listen': 'expected a text, got 9464',
     'admin.port': keys('listen, token'),
     tls: 'expected both certFile and keyFile, or neither',
     workers: 'expected a whole number, got 1.5',
-    'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent, got "loud"',
+    'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent',
     'log.access': 'expected a boolean, got 1',
     'log.file': keys('level, access'),
-    trustProxy: 'expected a list, got "10.0.0.1"',
+    trustProxy: 'expected a list, got a text',
     chainId: 'expected at most 255, got 256',
-    mode: 'expected one of serve, observe, got "sometimes"',
+    mode: 'expected one of serve, observe',
     'upstreams.0.url': url,
     'upstreams.1.url': url,
     'upstreams.1.timeoutMs': 'expected at least 1, got 0',
-    'upstreams.1.maxConcurrent': 'expected a number, got "5"',
-    'upstreams.1.headers.a b': 'expected a header name',
+    'upstreams.1.maxConcurrent': 'expected a number, got a text',
+    'upstreams.1.headers.***': 'expected a header name',
     'upstreams.1.headers.d': 'expected a header value without line breaks',
-    'upstreams.1.ignoreCacheControl': 'expected a boolean, got "no"',
+    'upstreams.1.ignoreCacheControl': 'expected a boolean, got a text',
     'upstreams.1.timeout': keys('name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, ignoreCacheControl'),
-    'upstreams.2.name': 'expected a name of letters, digits, _ . or -, got "a b"',
+    'upstreams.2.name': 'expected a name of letters, digits, _ . or -',
     'upstreams.3.url': 'expected a text',
     head: 'expected a map of keys, got null',
     'hedge.share': 'expected at least 0, got -0.1',
     'hedge.burst': 'expected at least 0, got -1',
     'hedge.afterMs': 'expected at most 3600000, got 3600001',
-    'headers.emit.1': 'expected one of node, upstream, got "all"',
+    'headers.emit.1': 'expected one of node, upstream',
     'headers.send': keys('emit'),
     'cache.memory.maxMb': 'expected at least 1, got 0',
     'cache.memory.max': keys('maxMb'),
@@ -235,20 +235,20 @@ __proto__: 1
     'cache.redis.sentinel': 'expected both a name and hosts, or neither',
     'cache.redis.sentinel.host': keys('name, hosts, password'),
     'cache.redis.ttl': keys('url, cluster, sentinel, username, password, tls, caFile, keyPrefix, timeoutMs, ttlSeconds'),
-    'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -, got ""',
+    'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -',
     'cache.size': keys('memory, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
     'limits.client.perSecond': keys('requestsPerSecond, burst, exemptHits'),
     'limits.body': keys('bodyKb, headerKb, client'),
-    'clients.keys.0.key': 'expected a text that is not empty',
+    'clients.keys.0.key': 'expected a key of printable ASCII without blanks',
     'clients.keys.0.rate': keys('name, key, requestsPerSecond'),
     'clients.keys.1.name': 'expected a text, got nothing',
-    'clients.required': 'expected a boolean, got "true"',
+    'clients.required': 'expected a boolean, got a text',
     'clients.key': keys('required, keys'),
-    passThrough: 'expected one of reads, none, all, got "writes"',
-    'cors.origins': 'expected "*" or a list of origins, got "example.org"',
+    passThrough: 'expected one of reads, none, all',
+    'cors.origins': 'expected "*" or a list of origins',
     'cors.origin': keys('origins'),
-    'downstream.cacheControl': 'expected one of revalidate, immutable, off, got "on"',
+    'downstream.cacheControl': 'expected one of revalidate, immutable, off',
     upstream: top,
     ['__proto__']: top
   })
@@ -256,17 +256,17 @@ __proto__: 1
 
 t.test('an origin is written as browsers send it, since the two are compared to the letter', async t => {
   expectMistakes(t, () => load(t, 'cors: { origins: [app.example, "https://app.example/", "https://App.example", "https://app.example:443", "https://app.example", "http://localhost:3000", "null"] }'), Object.fromEntries(
-    ['app.example', 'https://app.example/', 'https://App.example', 'https://app.example:443'].map((given, at) => [`cors.origins.${at}`, `expected an origin as browsers send it, such as https://app.example, got "${given}"`])
+    ['app.example', 'https://app.example/', 'https://App.example', 'https://app.example:443'].map((_given, at) => [`cors.origins.${at}`, 'expected an origin as browsers send it, such as https://app.example'])
   ))
 })
 
 t.test('a mistake in a flag or a variable names it', async t => {
   expectMistakes(t, () => loadConfig({ VARVE_LISTEN: ':80', VARVE_WORKERS: '0', VARVE_REDIS: 'localhost' }, { admin: '[::1]', 'log-level': 'INFO', upstream: ['h:80'] }), {
-    'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got ":80"',
+    'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
     'workers (from VARVE_WORKERS)': 'expected at least 1, got 0',
     'cache.redis.url (from VARVE_REDIS)': 'expected a URL such as redis://127.0.0.1:6379',
-    'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got "[::1]"',
-    'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent, got "INFO"',
+    'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+    'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent',
     'upstreams.0.url (from --upstream)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
   })
 })
@@ -274,9 +274,9 @@ t.test('a mistake in a flag or a variable names it', async t => {
 t.test('an upstream is an http or https URL without credentials, query or fragment; a Redis has a host', async t => {
   const isRefused = (environment: Environment): boolean => mistakesOf(() => loadConfig(environment, {})).length === 1
   for (const url of ['http://127.0.0.1:8081', 'https://h/prefix/key', 'http://[::1]:80', 'HTTP://h'.toLowerCase()]) t.notOk(isRefused({ VARVE_UPSTREAM: url }), url)
-  for (const url of ['h', 'h:80', 'ws://h', 'http://', 'http://h:99999', 'http://u@h', 'http://u:p@h', 'http://:p@h', 'http://h?key=1', 'http://h#a', ' http//h']) t.ok(isRefused({ VARVE_UPSTREAM: url }), url)
+  for (const url of ['h', 'h:80', 'ws://h', 'http://', 'http://h:99999', 'http://u@h', 'http://u:p@h', 'http://:p@h', 'http://u:1/p@h', 'http://h?key=1', 'http://h#a', ' http//h']) t.ok(isRefused({ VARVE_UPSTREAM: url }), url)
   for (const url of ['redis://h', 'rediss://u:p@h:6380/2', 'redis://[::1]:1']) t.notOk(isRefused({ VARVE_REDIS: url }), url)
-  for (const url of ['redis://', 'redis:///1', 'h:6379', 'redis://h:port', 'redis://h:99999', 'redis://[', 'http://h']) t.ok(isRefused({ VARVE_REDIS: url }), url)
+  for (const url of ['redis://', 'redis:///1', 'h:6379', 'redis://h:port', 'redis://h:99999', 'redis://[', 'redis://h/one', 'redis://u:1/p@h', 'http://h']) t.ok(isRefused({ VARVE_REDIS: url }), url)
 })
 
 t.test('the URL of Redis has no query and no fragment, which would set what varve sets itself', async t => {
@@ -289,8 +289,8 @@ t.test('the URL of Redis has no query and no fragment, which would set what varv
 
 t.test('two upstreams cannot share a name, given or by their place', async t => {
   expectMistakes(t, () => load(t, 'upstreams: [{ name: a, url: "http://h" }, { name: b, url: "http://h" }, { name: a, url: "http://i" }, { url: "http://h" }, { name: node-4, url: "http://h" }]'), {
-    'upstreams.2.name': 'expected a name of its own, but a is taken, got "a"',
-    'upstreams.4.name': 'expected a name of its own, but node-4 is taken, got "node-4"'
+    'upstreams.2.name': 'expected a name of its own, but that of upstreams.0 is the same',
+    'upstreams.4.name': 'expected a name of its own, but that of upstreams.3 is the same'
   })
 })
 
@@ -311,7 +311,7 @@ t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the n
     ['{ sentinel: { name: m } }', { 'cache.redis.sentinel': both }],
     ['{ sentinel: { hosts: ["h:1"] } }', { 'cache.redis.sentinel': both }],
     ['{ sentinel: { name: m, hosts: ["h"] } }', { 'cache.redis.sentinel.hosts.0': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080' }],
-    ['{ cluster: ["h:1"], tls: perhaps, timeoutMs: 0 }', { 'cache.redis.tls': 'expected a boolean, got "perhaps"', 'cache.redis.timeoutMs': 'expected at least 1, got 0' }]
+    ['{ cluster: ["h:1"], tls: perhaps, timeoutMs: 0 }', { 'cache.redis.tls': 'expected a boolean, got a text', 'cache.redis.timeoutMs': 'expected at least 1, got 0' }]
   ]
   for (const [redis, mistakes] of cases) expectMistakes(t, () => load(t, `cache: { redis: ${redis} }`), mistakes)
   for (const redis of ['{ url: "redis://h" }', '{ cluster: ["h:1", "[::1]:2"] }', '{ sentinel: { name: m, hosts: ["h:1"] } }', '{}']) t.ok(load(t, `cache: { redis: ${redis} }`), redis)
@@ -357,14 +357,14 @@ t.test('a secret that was mistyped, or put beside its place, is not repeated in 
   }
   t.notMatch(JSON.stringify(mistakesOf(() => loadConfig({ VARVE_UPSTREAM: 'http://u:s3cret@h', VARVE_REDIS: '//:s3cret@h' }, {}))), /s3cret/)
   t.match(mistakesOf(() => load(t, 'cache: { redis: { timeoutMs: fast, keyPrefix: "a b" } }\nclients: { required: perhaps }\nadmin: { listen: 0 }')).map(({ message }) => message.replace(/.*, got/, 'got')).sort(),
-    ['got "a b"', 'got "fast"', 'got "perhaps"', 'got 0'], 'what is no secret is repeated')
+    ['expected a name of letters, digits, _ . or -', 'got 0', 'got a text', 'got a text'], 'a number is repeated, and of a text that it is one')
 })
 
 t.test('shown settings hold no token, no key, no header of a node, no credentials of a URL and no path of an upstream', async t => {
   const { config } = load(t, `
 admin: { token: s3cret }
 upstreams:
-  - { url: https://h:444/s3cret/, headers: { authorization: Bearer s3cret, x-other: s3cret } }
+  - { url: https://h:444/s3cret/, headers: { authorization: Bearer s3cret, x-other: s3cret, s3cret: x } }
   - { name: plain, url: "http://h:80" }
 clients: { required: true, keys: [{ name: shown, key: s3cret, requestsPerSecond: 5 }] }
 cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
@@ -373,7 +373,7 @@ cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
   t.notMatch(JSON.stringify(shown), /s3cret/)
   t.match(shown, {
     admin: { listen: '127.0.0.1:9464', token: '***' },
-    upstreams: [{ url: 'https://h:444/***', headers: { authorization: '***', 'x-other': '***' } }, { name: 'plain', url: 'http://h/' }],
+    upstreams: [{ url: 'https://h:444/***', headers: { authorization: '***', 'x-other': '***', '*** (header 3)': '***' } }, { name: 'plain', url: 'http://h/' }],
     clients: { required: true, keys: [{ name: 'shown', key: '***', requestsPerSecond: 5 }] },
     cache: { redis: { url: 'rediss://***:***@h:6380/2' } }
   })
@@ -440,8 +440,8 @@ t.test('what was given is known by its path, and so is what of it has no effect 
 t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {
   expectMistakes(t, () => load(t, 'workers: $' + '{NO_WORKERS}\nlisten: nowhere\nupstreams: [{ name: a, url: "http://h" }, { name: a, url: h }, 5]\n'), {
     workers: 'the environment variable NO_WORKERS is not set',
-    listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got "nowhere"',
-    'upstreams.1.name': 'expected a name of its own, but a is taken, got "a"',
+    listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+    'upstreams.1.name': 'expected a name of its own, but that of upstreams.0 is the same',
     'upstreams.1.url': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081',
     'upstreams.2': 'expected a map of keys'
   })
@@ -454,7 +454,7 @@ t.test('a file that is not YAML has all its mistakes told with their places, and
     ['admin: { token: s3cret, token: s3cret }\n', [`${config}, line 1, column 25: Map keys must be unique`]],
     ['admin:\n  token: "s3cret\n', [`${config}, line 3, column 1: Missing closing "quote`]],
     ['admin: { token: *s3cret }\n', [`${config}: Unresolved alias (the anchor must be set before the alias)`]],
-    ['admin: { token: !s3cret s3cret }\n', [`${config}, line 1, column 17: Unresolved tag`]]
+    ['admin: { token: !s3cret s3cret }\n', [`${config}, line 1, column 17: unknown tag; a value that begins with ! stands in quotes`]]
   ]
   for (const [text, mistakes] of texts) {
     writeFileSync(config, text)
@@ -464,7 +464,7 @@ t.test('a file that is not YAML has all its mistakes told with their places, and
 
 t.test('a text from outside is a number, a flag or nothing, never YAML', async t => {
   for (const text of ['[1', '*a', '!x 1', '{ a: 1 }', '0x10', '1 # one', ' 1', '1_000']) {
-    expectMistakes(t, () => loadConfig({ VARVE_WORKERS: text }, {}), { 'workers (from VARVE_WORKERS)': `expected a number, got ${JSON.stringify(text)}` })
+    expectMistakes(t, () => loadConfig({ VARVE_WORKERS: text }, {}), { 'workers (from VARVE_WORKERS)': 'expected a number, got a text' })
   }
 })
 

@@ -1,0 +1,24 @@
+import { type z } from 'zod'
+
+/** Refuses two nodes of one name, be it the one by their place. Told beside the other mistakes, so the list may hold anything yet. */
+export function refuseEqualNames (nodes: readonly unknown[], context: z.RefinementCtx): void {
+  refuseEqual('upstreams', 'name', nodes.map((node, at) => textIn(node, 'name') ?? `node-${at + 1}`), context)
+}
+
+/** Refuses two clients of one name, who could not be told apart in a log, or of one key, who could not be told apart at all. */
+export function refuseEqualClients (clients: readonly unknown[], context: z.RefinementCtx): void {
+  for (const key of ['name', 'key']) refuseEqual('clients.keys', key, clients.map(client => textIn(client, key)), context)
+}
+
+// Neither text is repeated: it may be a secret.
+function refuseEqual (list: string, key: string, texts: ReadonlyArray<string | undefined>, context: z.RefinementCtx): void {
+  texts.forEach((text, at) => {
+    const first = texts.indexOf(text)
+    if (text !== undefined && first !== at) context.addIssue({ code: 'custom', path: [at, key], message: `expected a ${key} of its own, but that of ${list}.${first} is the same` })
+  })
+}
+
+function textIn (value: unknown, key: string): string | undefined {
+  const text = typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined
+  return typeof text === 'string' ? text : undefined
+}

@@ -1,0 +1,56 @@
+import { textOfFile } from './secret-file.js'
+
+/** What the references in a file's values have come to. */
+export interface Resolved {
+  readonly value: unknown
+  /** The texts that the environment alone made, by dotted path: they come as text whatever they mean. */
+  readonly texts: ReadonlyMap<string, string>
+  /** Dotted paths of the values that a file has a part in. */
+  readonly fromFiles: readonly string[]
+  readonly faults: readonly Fault[]
+}
+
+/** A reference that leads nowhere, and where it stands. */
+export interface Fault {
+  readonly path: readonly string[]
+  readonly message: string
+}
+
+const reference = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\}|file:(?:([^}]*)\})?)/g
+
+/** Puts texts in place of `${NAME}` and `${file:PATH}`, in values alone and never in what was put in. */
+export function resolveReferences (tree: unknown, environment: Readonly<Record<string, string | undefined>>): Resolved {
+  const texts = new Map<string, string>()
+  const fromFiles: string[] = []
+  const faults: Fault[] = []
+  return { value: resolved(tree, []), texts, fromFiles, faults }
+
+  function resolved (value: unknown, path: readonly string[]): unknown {
+    if (Array.isArray(value)) return value.map((item, at) => resolved(item, [...path, String(at)]))
+    if (typeof value === 'object' && value !== null) {
+      return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolved(item, [...path, key])]))
+    }
+    return typeof value === 'string' && value.includes('${') ? replaced(value, path) : value
+  }
+
+  function replaced (value: string, path: readonly string[]): string {
+    let hasFile = false
+    const text = value.replace(reference, (_whole, name: string | undefined, file: string | undefined) => {
+      if (name !== undefined) return environment[name] ?? amiss(path, `the environment variable ${name} is not set`)
+      hasFile = true
+      if (file === undefined) return amiss(path, 'expected a } after ${file:')
+      if (file === '') return amiss(path, 'expected the path of a file in ${file:}') // eslint-disable-line no-template-curly-in-string
+      const found = textOfFile(file)
+      return 'text' in found ? found.text : amiss(path, `the file ${JSON.stringify(file)} ${found.fault}`)
+    })
+    // What a file holds is text, also where it looks like a number: a secret loses its zeros otherwise.
+    if (hasFile) fromFiles.push(path.join('.'))
+    else texts.set(path.join('.'), text)
+    return text
+  }
+
+  function amiss (path: readonly string[], message: string): string {
+    faults.push({ path, message })
+    return ''
+  }
+}

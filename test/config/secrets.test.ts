@@ -1,0 +1,253 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import fc from 'fast-check'
+import t from 'tap'
+import { stringify } from 'yaml'
+import { bannerOf } from '../../src/cli/banner.js'
+import { check as checkCommand } from '../../src/cli/check.js'
+import { explain } from '../../src/cli/explain.js'
+import { type Io } from '../../src/cli/io.js'
+import { type Environment, type Flags, loadConfig } from '../../src/config/load.js'
+import { ConfigError } from '../../src/config/mistakes.js'
+import { type Config, configSchema } from '../../src/config/schema.js'
+import { isNameLike, maskSecrets } from '../../src/config/secrets.js'
+import { check, seeded } from '../support/properties.js'
+
+const reference = (inside: string): string => `\${${inside}}`
+
+/** What is said of a configuration, of which something else is wrong anyhow, so that something is said also where a text may stand: its mistakes, or nothing where it has none. */
+function saidOf (environment: Environment, flags: Flags): string | undefined {
+  try {
+    loadConfig(environment, flags)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return `${error.message}\n${JSON.stringify(error.mistakes)}`
+  }
+}
+
+/** Writes a configuration, a text or a tree, and gives its path. */
+function written (dir: string, config: unknown): string {
+  const file = join(dir, 'varve.yaml')
+  writeFileSync(file, typeof config === 'string' ? config : stringify(config))
+  return file
+}
+
+/** All that a command prints. */
+function printed (environment: Environment, run: (io: Io) => unknown): string {
+  let text = ''
+  const add = (more: string): void => { text += more }
+  run({ environment, out: add, err: add, isTerminal: true, hasLostTerminal: () => false, program: { file: '', flags: [] }, onSignal: () => {} })
+  return text
+}
+
+// A secret as it is given out: letters and digits. What it is wrapped in is how it gets where it does not belong.
+const secret = fc.tuple(fc.constantFrom('q', 'Zk', 'X'), fc.integer({ min: 10, max: 99 }), fc.stringMatching(/^[A-Za-z0-9]{6,40}$/)).map(parts => parts.join(''))
+const wraps: ReadonlyArray<(secret: string) => string> = [
+  text => text, text => `Bearer ${text}`, text => `redis://:${text}@h:1`, text => `redis://u:1/${text}@h`, text => `http://${text}:${text}@h`, text => `http://u:1/${text}@h`, text => `https://h/${text}?key=${text}#${text}`,
+  text => `${text}@h:6379`, text => `u:${text}@h:6379`, text => `${text}:`, text => `: ${text}`, text => `${text}\n${text}`, text => `${text}\0`, text => `"${text}`, text => `'${text}`, text => `{${text}}`, text => `[ ${text}`, text => `{{ ${text} }}`,
+  text => `*${text}`, text => `&${text} ${text}`, text => `!${text} ${text}`, text => `!<${text}> 1`, text => `%${text}`, text => `\n%${text} 1\n`, text => `\n%TAG ${text} ${text}\n---\n`, text => `\n%YAML ${text}\n---\n`, text => `@${text}`, text => `\`${text}`, text => `|${text}`, text => `>-${text}\n ${text}`,
+  text => `? ${text}`, text => `? {${text}: 1}\n: 2\n`, text => `- ${text}`, text => `"\\${text}"`, text => `<<: ${text}`, text => `\t${text}`, text => `--- ${text}\n`, text => `${text} # ${text}`, text => `# ${text}`, text => `-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----\n`,
+  text => `${text}é`, text => `${text} ${text}`, text => `0x${text}`, text => `$${text}`, text => `$\{${text}-}`, text => `$\{file:/nowhere/x}${text}`, text => `$\{file:}${text}`, text => `$\{NO_SUCH}${text}`
+]
+const wrapped = fc.tuple(secret, fc.constantFrom(...wraps)).map(([text, wrap]) => ({ text, given: wrap(text) }))
+
+const whole = configSchema.parse({
+  upstreams: [{ name: 'a', url: 'http://h', headers: { authorization: 'x' } }, { name: 'b', url: 'http://i' }],
+  clients: { required: true, keys: [{ name: 'c', key: 'k' }, { name: 'd', key: 'l' }] },
+  cache: { redis: { sentinel: { name: 'm', hosts: ['h:1'] } } },
+  trustProxy: ['127.0.0.1'],
+  cors: { origins: ['https://a.example'] }
+})
+
+function placesIn (value: unknown, path: readonly string[] = []): Array<readonly string[]> {
+  return [path, ...(typeof value === 'object' && value !== null ? Object.entries(value).flatMap(([key, item]) => placesIn(item, [...path, key])) : [])]
+}
+
+// Every key of the configuration, every map and list around one, and every place in a list.
+const places = placesIn(whole).filter(path => path.length > 0)
+
+function valueAt (tree: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], tree)
+}
+
+// What can be put at a place: the text, in a list, as a key's value, as a key, as a key's name with the value that was there.
+const ways: ReadonlyArray<(given: string, before: unknown) => unknown> = [
+  given => given, given => [given], given => [[given]], given => ({ key: given }), given => ({ [given]: null }), given => ({ [given]: 1 }), given => ({ [given]: { [given]: given } }),
+  (given, before) => typeof before === 'object' && !Array.isArray(before) ? { ...before, [given]: given } : [{ name: given, key: given }, { name: given, key: given }, { url: given, headers: { [given]: given } }],
+  (given, before) => typeof before === 'object' && !Array.isArray(before) ? { ...before, [given]: reference('NO_SUCH') } : [{ name: [given], key: [given] }, { name: [given], key: [given] }]
+]
+
+function put (path: readonly string[], way: typeof ways[number], given: string): unknown {
+  const tree = structuredClone(whole) as unknown
+  const holder = valueAt(tree, path.slice(0, -1)) as Record<string, unknown>
+  holder[path.at(-1) ?? ''] = way(given, holder[path.at(-1) ?? ''])
+  return tree
+}
+
+t.test(`a secret that stands in any place of the file, in any form, is in no mistake (${seeded})`, async t => {
+  const dir = t.testdir({})
+  let refused = 0
+  check(fc.property(wrapped, fc.constantFrom(...places), fc.constantFrom(...ways), ({ text, given }, path, way) => {
+    const said = saidOf({}, { config: written(dir, put(path, way, given)), 'log-level': '' })
+    refused += said === undefined ? 0 : 1
+    return said !== undefined && !said.includes(text)
+  }), 300)
+  t.ok(refused >= 300)
+})
+
+t.test(`nor where it came there from the environment, or from a file of its own (${seeded})`, async t => {
+  const dir = t.testdir({})
+  check(fc.property(wrapped, fc.constantFrom(...places), fc.constantFrom('S', `file:${join(dir, 'secret')}`), ({ text, given }, path, from) => {
+    writeFileSync(join(dir, 'secret'), given)
+    const said = saidOf({ S: given }, { config: written(dir, put(path, () => `a${reference(from)}`, '')), 'log-level': '' })
+    return said !== undefined && !said.includes(text)
+  }), 100)
+  t.pass()
+})
+
+t.test(`nor where it breaks the file, wherever it was put in (${seeded})`, async t => {
+  const dir = t.testdir({})
+  const text = stringify(whole)
+  let broken = 0
+  check(fc.property(wrapped, fc.nat(text.length), ({ text: core, given }, at) => {
+    const said = saidOf({}, { config: written(dir, text.slice(0, at) + given + text.slice(at)), 'log-level': '' })
+    broken += /line \d+, column \d+/.test(said ?? '') ? 1 : 0
+    return said !== undefined && !said.includes(core)
+  }), 300)
+  t.ok(broken > 75, 'many of them are no YAML')
+})
+
+t.test(`nor where it was given by a flag or a variable of another meaning (${seeded})`, async t => {
+  const variables = ['VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_ADMIN', 'VARVE_REDIS', 'VARVE_WORKERS', 'VARVE_LOG_LEVEL']
+  const flags = ['upstream', 'listen', 'admin', 'redis', 'workers', 'log-level'] as const
+  check(fc.property(wrapped, fc.constantFrom(...variables), fc.constantFrom(...flags), ({ text, given }, variable, flag) => {
+    const byVariable = saidOf({ [variable]: given }, { [variable === 'VARVE_WORKERS' ? 'log-level' : 'workers']: 'none' })
+    const byFlag = saidOf({}, { [flag === 'workers' ? 'log-level' : 'workers']: 'none', [flag]: flag === 'upstream' ? [given, given] : given })
+    return byVariable !== undefined && byFlag !== undefined && !`${byVariable}${byFlag}`.includes(text)
+  }), 500)
+  t.pass()
+})
+
+t.test(`a secret in its place is in no word of check, explain and banner, however it came there (${seeded})`, async t => {
+  const dir = t.testdir({})
+  const inPlace = (text: string, name: string): unknown => ({
+    ...whole,
+    admin: { token: text },
+    upstreams: [{ url: `https://h/${text}`, headers: { authorization: `Bearer ${text}`, [`x-${name}`]: text } }, { name: 'b', url: 'http://i' }],
+    clients: { required: true, keys: [{ name: 'shown', key: text }] },
+    cache: { redis: { sentinel: { name: 'm', hosts: ['h:1'], password: text }, password: text } }
+  })
+  check(fc.property(secret, fc.constantFrom<'plain' | 'variable' | 'file'>('plain', 'variable', 'file'), (text, how) => {
+    writeFileSync(join(dir, 'secret'), `${text}\n`)
+    const given = { plain: text, variable: reference('SECRET'), file: reference(`file:${join(dir, 'secret')}`) }[how]
+    const environment = { SECRET: text }
+    const config = written(dir, inPlace(given, text))
+    const loaded = loadConfig(environment, { config })
+    const shared = loadConfig({}, { redis: `redis://${text}:${text}@h:1/2`, upstream: [`http://h/${text}`] })
+    const shown = [
+      printed(environment, io => checkCommand(config, io)),
+      printed(environment, io => explain({ method: 'GET', target: '/v1', data: undefined, accept: undefined, config }, io)),
+      bannerOf({ url: '', adminUrl: '' }, loaded.config),
+      bannerOf({ url: '', adminUrl: '' }, shared.config),
+      JSON.stringify(maskSecrets(shared.config))
+    ]
+    const isTaken = loaded.config.admin.token === text && loaded.config.clients.keys[0]?.key === text && loaded.config.upstreams[0]?.headers['authorization'] === `Bearer ${text}`
+    return isTaken && !shown.join('').includes(text) && /token: "\*\*\*"/.test(shown[0] ?? '') && /\nclients:\n[^]*key: "\*\*\*"/.test(shown[0] ?? '')
+  }), 100)
+  t.pass()
+})
+
+t.test('a value, or a part of it, is the text of a file without the line break at its end, and read anew with each load', async t => {
+  const dir = t.testdir({ one: 'first\n', windows: 'second\r\n', lines: 'a\nb\n\n', digits: '0012', nil: 'null', bom: '\ufeffthird\n', ref: 'a $' + '{file:/nowhere} b $' + '{HOME}' })
+  symlinkSync(join(dir, 'one'), join(dir, 'link'))
+  const from = (file: string): string => reference(`file:${join(dir, file)}`)
+  const config = written(dir, {
+    admin: { token: from('link') },
+    upstreams: [{ url: 'http://h', headers: { a: `Bearer ${from('windows')}, ${from('one')} ${reference('X')}`, b: from('bom'), c: from('ref') } }],
+    cache: { redis: { url: 'redis://h', username: from('nil'), password: from('lines') } },
+    clients: { keys: [{ name: 'n', key: from('digits') }] }
+  })
+  const load = (): Config => loadConfig({ X: 'x' }, { config }).config
+  t.match(load(), {
+    admin: { token: 'first' },
+    upstreams: [{ headers: { a: 'Bearer second, first x', b: 'third', c: 'a $' + '{file:/nowhere} b $' + '{HOME}' } }],
+    cache: { redis: { username: 'null', password: 'a\nb\n' } },
+    clients: { keys: [{ key: '0012' }] }
+  }, 'text as it is, be it the text of a number; what a file holds is not looked through again')
+  writeFileSync(join(dir, 'one'), 'rotated')
+  t.equal(load().admin.token, 'rotated')
+})
+
+t.test('a path is relative to the process, as that of every other file is', async t => {
+  const dir = t.testdir({ secret: 'found' })
+  const config = written(dir, { admin: { token: reference(`file:${relative(process.cwd(), join(dir, 'secret'))}`) } })
+  t.equal(loadConfig({}, { config }).config.admin.token, 'found')
+})
+
+t.test('what a file holds is text: where a number belongs it is a mistake, and not a number', async t => {
+  const dir = t.testdir({ n: '7' })
+  t.match(saidOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }), /^workers: expected a number, got a text\n/)
+})
+
+t.test('a file that cannot be taken is a mistake with the key and the file in it, and nothing of what it holds', async t => {
+  const dir = t.testdir({ empty: '', break: '\n', nul: 's3cret\0', folder: {} })
+  writeFileSync(join(dir, 'long'), 's3cret'.padEnd(65_537, 'x'))
+  writeFileSync(join(dir, 'full'), 's3cret'.padEnd(65_536, 'x'))
+  writeFileSync(join(dir, 'bytes'), Buffer.from([0x73, 0x33, 0x63, 0xff]))
+  execFileSync('mkfifo', [join(dir, 'pipe')])
+  const cases: ReadonlyArray<[string, string]> = [
+    ['missing', 'cannot be read (ENOENT)'], ['empty/x', 'cannot be read (ENOTDIR)'], ['empty', 'is empty'], ['break', 'is empty'], ['nul', 'holds a NUL byte'],
+    ['bytes', 'is no UTF-8 text'], ['long', 'is larger than 64 KiB'], ['folder', 'is no plain file'], ['pipe', 'is no plain file']
+  ]
+  for (const [file, fault] of cases) {
+    const path = join(dir, file)
+    t.equal(saidOf({}, { config: written(dir, { admin: { token: `a ${reference(`file:${path}`)}` } }) })?.split('\n')[0], `admin.token: the file "${path}" ${fault}`)
+  }
+  t.equal(loadConfig({}, { config: written(dir, { admin: { token: reference(`file:${join(dir, 'full')}`) } }) }).config.admin.token?.length, 65_536)
+  t.match(saidOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }), /^admin\.token: expected a } after \$\{file:\n/)
+  t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }), /^admin\.token: expected the path of a file in \$\{file:\}\n/)
+  t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }), /^admin\.token: the file "a\\u0000b" cannot be read \(ERR_INVALID_ARG_VALUE\)\n/)
+})
+
+t.test('what came from a file is not shown wherever it stands, and what a flag has taken the place of is no matter', async t => {
+  const dir = t.testdir({ user: 'u53r', url: 'http://127.0.0.1:1', address: '127.0.0.1:9' })
+  mkdirSync(join(dir, 'dir'))
+  const from = (file: string): string => reference(`file:${join(dir, file)}`)
+  const config = written(dir, { listen: from('address'), upstreams: [{ url: from('url'), headers: { 'a.b': from('user') } }], cache: { redis: { url: 'redis://h', username: from('user') } } })
+  const text = printed({}, io => checkCommand(config, io))
+  t.match(text, /^listen: "\*\*\*"\n/)
+  t.match(text, /username: "\*\*\*"/)
+  t.match(text, /upstreams:\n {2}- url: "\*\*\*"\n {4}headers:\n {6}"\*\*\* \(header 1\)": "\*\*\*"\n/)
+  t.notMatch(printed({ VARVE_UPSTREAM: 'http://h:5', VARVE_LISTEN: 'h:6' }, io => checkCommand(config, io)), /u53r|127\.0\.0\.1:1\b/)
+})
+
+t.test('a host with a user or a password before it is none, and neither is a URL whose password has a slash in it', async t => {
+  const dir = t.testdir({})
+  for (const redis of ['{ cluster: ["s3cret@h:6379"] }', '{ sentinel: { name: m, hosts: ["s3cret@h:6379"] } }', '{ url: "redis://u:1/s3cret@h" }', '{ url: "redis://h/s3cret" }']) {
+    const said = saidOf({}, { config: written(dir, `cache: { redis: ${redis} }`) })
+    t.match(said, /^cache\.redis\./, redis)
+    t.notMatch(said, /s3cret/)
+  }
+  for (const listen of ['s3cret@h:1', 'h:1:2', '*:1']) t.match(saidOf({}, { listen }), /^listen \(from --listen\): expected HOST:PORT/)
+  for (const listen of ['h:1', 'my_host.local-1:0', 'münchen.example:1', '[::1]:2', '127.0.0.1:65535']) t.equal(loadConfig({}, { listen }).config.listen, listen)
+})
+
+t.test('names and keys of clients are their own, a key can travel in a header, and where one is required there is one', async t => {
+  const dir = t.testdir({})
+  const said = (clients: string): string => saidOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
+  const key = 'expected a key of printable ASCII without blanks'
+  t.equal(said('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ').filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('of its own')).join('; '),
+    'clients.keys.2.name: expected a name of its own, but that of clients.keys.0 is the same; clients.keys.2.key: expected a key of its own, but that of clients.keys.0 is the same')
+  t.equal(said('{ required: true }'), 'clients.keys: expected a key where one is required')
+  t.equal(said('{ required: true, keys: [] }'), 'clients.keys: expected a key where one is required')
+  for (const text of ['', ' ', 'a b', 'a\\tb', 'é', 'a\\n', '\\x7f']) t.equal(said(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
+  t.equal(said('{ required: true, keys: [{ name: a, key: "!k~" }] }'), 'nothing')
+  t.equal(said('{ required: false, keys: [] }'), 'nothing')
+})
+
+t.test('a name is shown that is made of words, as keys and headers are; what looks like a secret is not', async t => {
+  for (const name of ['authorization', 'x-api-key', 'requestsPerSecond', '__proto__', 'keep_alive']) t.ok(isNameLike(name), name)
+  for (const name of ['', 's3cret', 'Bearer x', 'a.b', 'x'.repeat(21), 'a-b-c-d-e-f', 'http://h', '0']) t.notOk(isNameLike(name), name)
+})
