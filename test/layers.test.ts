@@ -7,12 +7,13 @@ const src = resolve(import.meta.dirname, '../src')
 // Who may import whom: the table of ARCHITECTURE.md. A folder may always import itself.
 const mayImport: Record<string, readonly string[]> = {
   within: [],
+  names: ['within'],
   ledger: [],
   reads: ['ledger'],
-  redis: ['within'],
+  redis: ['within', 'names'],
   cache: ['redis', 'reads', 'ledger'],
   clients: ['redis'],
-  nodes: ['within', 'reads', 'ledger'],
+  nodes: ['within', 'names', 'reads', 'ledger'],
   proxy: ['within', 'cache', 'nodes', 'reads', 'ledger'],
   replicas: ['within', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   config: [],

@@ -1,7 +1,7 @@
 import { type Answer, headerOf, speaksOfNode } from '../reads/answer.js'
 import { type Flaw } from './best-answer.js'
 import { type Member } from './member.js'
-import { NodeFailure } from './node-failure.js'
+import { type FailureReason, NodeFailure } from './node-failure.js'
 import { type Question } from './question.js'
 import { restOf } from './retry-after.js'
 import { type Recall } from './taking-back.js'
@@ -21,6 +21,9 @@ export interface Attempt {
 // A node that hangs is asked each second whether it is mended, and so never more than eight times at once. Its first word is waited for as long as any answer of
 // it: who is to decide at the start may be slow.
 const probeMs = 7000
+
+// Nothing was heard of it at all.
+const unreached = new Set<FailureReason>(['refused', 'unreachable', 'unresolved'])
 
 // What another node may well answer better; its own 4xx is final.
 const failing = new Set([500, 502, 503, 504])
@@ -92,7 +95,7 @@ export class Attempts {
       }
       return { answer, flaw }
     } catch (error) {
-      if (error instanceof NodeFailure && !isOurs(error)) health.failed(error.reason, look === undefined || error.reason === 'refused' || error.reason === 'unreachable')
+      if (error instanceof NodeFailure && !isOurs(error)) health.failed(error.told, look === undefined || unreached.has(error.reason))
       throw error
     } finally {
       health.ended()

@@ -2,16 +2,16 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { type Dispatcher, errors, Pool } from 'undici'
 import { type Turn } from './budget.js'
+import { Lines, type LinesOptions } from './lines.js'
 import { isDeadConnection } from './node-failure.js'
 import { type Question } from './question.js'
 import { Reception } from './reception.js'
 
 /** How one full node is reached. */
-export interface Reach {
+export interface Reach extends Omit<LinesOptions, 'hostname'> {
   /** May carry a path prefix before /v1. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  readonly timeoutMs: number
   readonly maxConcurrent: number
   readonly caFile: string | null
   /** Told when a connection is lost, as all are when a node is started anew; not when we have ended it ourselves. */
@@ -21,16 +21,20 @@ export interface Reach {
 /** The connections to one node, and the node's own headers. */
 export class Connections {
   readonly #pool: Pool
+  readonly #lines: Lines
   readonly #prefix: string
   readonly #headers: Readonly<Record<string, string>>
   #closed: Promise<void> | undefined
 
-  constructor ({ url, headers, timeoutMs, maxConcurrent, caFile, onLost }: Reach) {
-    const { origin, pathname } = new URL(url)
+  constructor (reach: Reach) {
+    const { url, headers, timeoutMs, maxConcurrent, caFile, onLost } = reach
+    const { origin, hostname, pathname } = new URL(url)
     this.#prefix = pathname.replace(/\/+$/, '')
     // Lower case, since a configured header must replace ours whatever its spelling.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+    this.#lines = new Lines({ ...reach, hostname })
     this.#pool = new Pool(origin, {
+      factory: this.#lines.make,
       connections: maxConcurrent,
       pipelining: 1,
       headersTimeout: timeoutMs,
@@ -38,6 +42,7 @@ export class Connections {
       connect: {
         timeout: timeoutMs,
         rejectUnauthorized: true,
+        ...(this.#lines.lookup && { lookup: this.#lines.lookup }),
         ...(caFile === null ? {} : { ca: certificatesIn(caFile) })
       }
     })
@@ -75,11 +80,13 @@ export class Connections {
 
   /** Ends when what is under way has been answered. */
   async retire (): Promise<void> {
+    this.#lines.close()
     await this.#pool.close()
   }
 
   /** Ends every connection; whoever waits for an answer gets a failure. */
   async close (): Promise<void> {
+    this.#lines.close()
     this.#closed ??= this.#pool.destroy()
     await this.#closed
   }

@@ -1,8 +1,9 @@
 import { errors } from 'undici'
+import { Unresolved } from '../names.js'
 import { NoTurn } from './budget.js'
 
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
-export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'busy', 'taken_back'] as const
+export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'unresolved', 'busy', 'taken_back'] as const
 
 /** One reason of the closed list. */
 export type FailureReason = typeof failureReasons[number]
@@ -14,6 +15,12 @@ export class NodeFailure extends Error {
   constructor (node: string, reason: FailureReason, cause: unknown) {
     super(`${node}: ${reason}`, { cause })
     this.reason = reason
+  }
+
+  /** What an operator is told. */
+  get told (): string {
+    if (this.reason !== 'unresolved') return this.reason
+    return this.cause instanceof Unresolved ? this.cause.message : 'its name could not be resolved'
   }
 
   /** Names what went wrong beneath. */
@@ -29,6 +36,7 @@ export function isDeadConnection (error: unknown): boolean {
 
 function reasonOf (error: unknown): FailureReason {
   if (error instanceof NoTurn) return 'busy'
+  if (error instanceof Unresolved) return 'unresolved'
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return 'garbage'
   if (error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
     error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError') return 'timeout'

@@ -16,7 +16,6 @@ export interface NodeOptions extends Reach {
   /** A longer body is not gathered: its rest is handed over as it comes. */
   readonly maxGatheredBytes: number
   readonly requestsPerSecond?: number | null
-  readonly now: () => number
   /** What time it is; left out where nobody's word on that is to be doubted. */
   readonly wallClockMs?: () => number
   /** By whom it is asked of itself, if not by this process; who asks counts it. */

@@ -89,7 +89,7 @@ t.test('what comes not whole is a failure with its reason', async t => {
 
 t.test('a node that cannot be reached is a failure with its reason', async t => {
   t.equal(await reasonOf(nodeAt(t, 'http://127.0.0.1:1').node.ask(question)), 'refused')
-  t.equal(await reasonOf(nodeAt(t, 'http://nowhere.invalid').node.ask(question)), 'unreachable')
+  t.equal(await reasonOf(nodeAt(t, 'http://nowhere.invalid').node.ask(question)), 'unresolved')
 })
 
 t.test('reads beyond what a node can take soon are refused at once, so that those who wait are bounded', async t => {
