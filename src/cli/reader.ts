@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { type Buckets, LocalBuckets } from '../clients/buckets.js'
@@ -95,7 +96,9 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
 /** Opens a listener; what stands in the way is told with the key that named the address. */
 export async function listenOn (app: FastifyInstance, address: string, key: string): Promise<string> {
   try {
-    return await app.listen(hostAndPort(address))
+    const { host, port } = hostAndPort(address)
+    // For localhost Fastify opens a second server where it has two addresses, which has nothing of what was put on the first: one address it is, and the log names it.
+    return await app.listen({ host: (await lookup(host)).address, port })
   } catch (error) {
     throw new Error(`cannot listen on ${address} (${key}): ${(error as Error).message}`)
   }

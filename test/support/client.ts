@@ -23,7 +23,7 @@ export interface Ask {
 export async function ask (base: string, target: string, { method, headers, body, agent, localAddress }: Ask = {}): Promise<Got> {
   return await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base)
-    const sent = request({ hostname, port, path: target, method: method ?? (body === undefined ? 'GET' : 'POST'), headers, agent: agent ?? new Agent(), localAddress }, response => {
+    const sent = request({ hostname: hostname.replace(/^\[|\]$/g, ''), port, path: target, method: method ?? (body === undefined ? 'GET' : 'POST'), headers, agent: agent ?? new Agent(), localAddress }, response => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)
