@@ -3,16 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Command, start } from './cli/command.js'
+import { certificate, certificateKey, lockedKey, renewedCertificate, renewedKey } from './support/certificate.js'
 import { ask } from './support/client.js'
 import { nodeOf } from './support/replicas.js'
 import { stubNode } from './support/stub-node.js'
+import { subjectAt } from './support/tls.js'
 import { until } from './support/until.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
 /** varve with a file that a test may change, and have read anew. */
-async function reloadable (t: Test, text: string): Promise<{ command: Command, url: string, adminUrl: string, reload: (text: string) => Promise<Record<string, unknown>> }> {
-  const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
+async function reloadable (t: Test, text: string, file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')): Promise<{ command: Command, url: string, adminUrl: string, reload: (text: string) => Promise<Record<string, unknown>> }> {
   const command = start(t, ['--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'])
   const [, url = '', adminUrl = ''] = await command.saw(/"url":"([^"]+)","adminUrl":"([^"]+)","msg":"listening"/)
   await command.saw(/the node answers/)
@@ -97,6 +98,28 @@ t.test('a wrong configuration is refused with every reason, and the old one goes
   t.match(await ask(url, modules(2000)), { status: 200 })
   t.match(await reload(text), { level: 30 }, 'the next one is looked at as ever')
   t.notMatch(command.out(), /s3cret/)
+})
+
+t.test('a renewed certificate is taken at once by SIGHUP; one that cannot be used is refused with the configuration, and the one before is shown on', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const text = `upstreams: [{ url: "${node.url}" }]\ntls: { certFile: "${dir}/c.pem", keyFile: "${dir}/k.pem" }\n`
+  // The directory of a test is made once.
+  const file = join(dir, 'v.yaml')
+  writeFileSync(file, text)
+  const { url, adminUrl, reload } = await reloadable(t, text, file)
+  t.match((await ask(adminUrl, '/metrics')).body, /^varve_tls_certificate_not_after_seconds 4948\d{6}$/m)
+  t.equal(await subjectAt(url), 'CN=127.0.0.1')
+  writeFileSync(join(dir, 'c.pem'), renewedCertificate)
+  t.match(await reload(text), { level: 50, reasons: [/no certificate with its key/] })
+  writeFileSync(join(dir, 'k.pem'), lockedKey)
+  t.match(await reload(text), { level: 50, reasons: [/locked with a passphrase/] })
+  t.equal(await subjectAt(url), 'CN=127.0.0.1')
+  writeFileSync(join(dir, 'k.pem'), renewedKey)
+  t.match(await reload(text), { level: 30 })
+  t.equal(await subjectAt(url), 'CN=renewed.example')
+  t.match(await reload(text), { level: 30 }, 'the same once more')
+  t.match(await ask(adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
 })
 
 t.test('a key that a running process cannot take in is named, and the rest is exchanged', async t => {

@@ -18,6 +18,7 @@ import { type Parts, type ProxySettings } from '../proxy/parts.js'
 import { Pruning } from '../proxy/pruning.js'
 import { Renewals } from '../proxy/renewals.js'
 import { Generations } from '../replicas/generations.js'
+import { Certificate } from '../server/certificate.js'
 import { within } from '../within.js'
 import { dropperOf } from './dropping.js'
 import { keepHeapLean } from './lean-heap.js'
@@ -45,6 +46,8 @@ export interface Built {
   readonly nodes: Nodes
   readonly generations: Generations
   readonly sharing: Sharing | undefined
+  /** Of a public listener over TLS. */
+  readonly certificate: Certificate | undefined
 }
 
 const mega = 1024 * 1024
@@ -57,6 +60,7 @@ const minSpellingBytes = 4 * mega
 export function build (config: Config, sandboxUrl: string | undefined, log: Logger, share: typeof sharingOf | undefined, hooks: Hooks): Built {
   const metrics = new Metrics()
   const now = (): number => performance.now()
+  const certificate = certificateOf(config, now, log)
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now, keepHeapLean)
   const forgetting = new Forgetting(memory)
   const releases = new LiveReleases(now)
@@ -128,8 +132,12 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, arrivals, memory, fleet: nodes.fleet, redis: sharing?.link })
-  return { parts, metrics, nodes, generations, sharing }
+  metrics.observe({ tracker, arrivals, memory, fleet: nodes.fleet, redis: sharing?.link, certificate })
+  return { parts, metrics, nodes, generations, sharing, certificate }
+}
+
+function certificateOf ({ tls: { certFile, keyFile } }: Config, now: () => number, log: Logger): Certificate | undefined {
+  return certFile === null || keyFile === null ? undefined : new Certificate({ certFile, keyFile, wallClockMs: () => performance.timeOrigin + now(), log })
 }
 
 /** Room for the reads that are known by their spelling. */

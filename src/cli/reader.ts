@@ -40,7 +40,7 @@ const startMs = 3000
 /** Builds what answers reads, not yet listening. */
 export async function readerOf (config: Config, sandboxUrl: string | undefined, log: Logger, hooks: Hooks = {}): Promise<Reader> {
   const built = build(config, sandboxUrl, log, isShared(config) ? (await import('./sharing.js')).sharingOf : undefined, hooks)
-  const { parts, metrics, nodes, generations, sharing } = built
+  const { parts, metrics, nodes, generations, sharing, certificate } = built
   const { tracker, forgetting } = parts
   const drain = new Drain()
   let current = config
@@ -52,11 +52,12 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     await nodes.close()
   }
   const close = async (): Promise<void> => {
+    certificate?.close()
     nodes.stop()
     await Promise.all([nodes.close(), sharing?.stop()])
   }
   return {
-    status: { tracker, fleet: nodes.fleet, drain, degradedShare: () => sharing?.degraded() ?? [] },
+    status: { tracker, fleet: nodes.fleet, drain, degradedShare: () => sharing?.degraded() ?? [], degradedCertificate: () => certificate?.complaints ?? [] },
     metrics,
     built,
     purger: purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: () => current.pages.eventsDefault }),
@@ -89,7 +90,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     const access = new Access(of, buckets)
     metrics.knows(access.names)
     const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required)
-    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors: new Cors(of.cors.origins) }
+    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors: new Cors(of.cors.origins), certificate }
   }
 }
 

@@ -12,6 +12,8 @@ export interface Observed {
   readonly fleet: { readonly members: readonly Member[] }
   /** Whether Redis answers; undefined where none is configured. */
   readonly redis: { readonly isUp: boolean } | undefined
+  /** Of a public listener over TLS. */
+  readonly certificate?: { readonly notAfterSeconds: number } | undefined
 }
 
 /** What one number is made of those of several processes: of what each has for itself the sum, else what an operator should know of. */
@@ -20,7 +22,7 @@ type Across = 'sum' | 'max' | 'min'
 type Labelled = [labels: Record<string, string>, value: number]
 
 /** Registers what is measured when it is scraped. */
-export function addGauges (registry: Registry, { tracker, arrivals, memory, fleet, redis }: Observed): void {
+export function addGauges (registry: Registry, { tracker, arrivals, memory, fleet, redis, certificate }: Observed): void {
   const shown = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): Labelled[] => [[{}, tracker.position === undefined ? NaN : Number(read(tracker.position))]]
   const each = (read: (member: Member) => number) => (): Labelled[] => fleet.members.map(member => [{ upstream: member.node.name }, read(member)])
   const tier = (read: () => number) => (): Labelled[] => [[{ tier: 'memory' }, read()]]
@@ -37,6 +39,7 @@ export function addGauges (registry: Registry, { tracker, arrivals, memory, flee
   add('varve_upstream_under_way', 'Requests that are under way to the node.', 'sum', ['upstream'], each(({ node }) => node.budget.underWay))
   add('varve_upstream_waiting', 'Requests that wait for their turn at the node.', 'sum', ['upstream'], each(({ node }) => node.budget.waiting))
   add('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', 'min', [], () => [[{}, Number(redis?.isUp ?? false)]])
+  if (certificate !== undefined) add('varve_tls_certificate_not_after_seconds', 'When the certificate of the public listener ends, in Unix time.', 'min', [], () => [[{}, certificate.notAfterSeconds]])
   add('varve_workers', 'Processes that answer reads.', 'sum', [], () => [[{}, 1]])
   add('varve_cache_entries', 'Entries kept.', 'sum', ['tier'], tier(() => memory.entries))
   add('varve_cache_bytes', 'What the entries cost, keys and overhead included.', 'sum', ['tier'], tier(() => memory.bytes))

@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { type Server } from 'node:http'
-import { Server as SecureServer } from 'node:https'
+import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
-import { createSecureContext } from 'node:tls'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { answerClientErrors, refuseTunnel } from './client-errors.js'
 import { takenFrom } from './exchange.js'
@@ -20,7 +18,7 @@ const checkEveryMs = 1000
 
 /** The public listener, not yet listening. */
 export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
-  const { limits, tls, trustProxy } = context.config
+  const { config: { limits, trustProxy }, certificate } = context
   const refused = (status: number): void => { context.metrics.answered('other', 'refused', status, 0) }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
@@ -35,8 +33,8 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, refused) },
     frameworkErrors: (error, request, reply) => { refuseWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), refusalOf(error)) }
   }
-  const identity = identityIn(tls)
-  const app = fastify({ ...options, ...(identity && { https: identity }) })
+  const app = fastify({ ...options, ...(certificate && { https: certificate.identity }) })
+  certificate?.watch(identity => { (app.server as SecureServer).setSecureContext(identity) })
   // Node's own number, said since what is over is refused by it.
   app.server.maxHeadersCount = mostLines
   // Node would answer an expectation that it does not know past the one place that replies.
@@ -56,29 +54,19 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
  * resolves with does it.
  */
 export async function exchangePublicApp (app: FastifyInstance, context: PublicParts, nextId: () => string): Promise<() => void> {
-  const next = publicApp(context, nextId)
+  const { config: { limits }, certificate } = context
+  // It never listens, and so shows nobody who it is.
+  const next = publicApp({ ...context, certificate: undefined }, nextId)
   await next.ready()
-  const { limits, tls } = context.config
-  const identity = identityIn(tls)
+  const takeIn = await certificate?.renewed()
   return () => {
     // It never listens itself: what hears its requests hears those of the open one from now on.
     app.server.removeAllListeners('request')
     for (const listener of next.server.listeners('request')) app.server.on('request', listener as () => void)
     // Node looks at it for each connection that is opened.
     Object.assign(app.server, { maxHeaderSize: limits.headerKb * 1024 })
-    if (identity !== undefined && app.server instanceof SecureServer) app.server.setSecureContext(identity)
+    takeIn?.()
   }
-}
-
-function identityIn ({ certFile, keyFile }: PublicParts['config']['tls']): { cert: Buffer, key: Buffer } | undefined {
-  if (certFile === null || keyFile === null) return undefined
-  const identity = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
-  try {
-    createSecureContext(identity)
-  } catch (error) {
-    throw new Error(`tls.certFile and tls.keyFile are no certificate with its key: ${(error as Error).message}`)
-  }
-  return identity
 }
 
 /** Numbers for requests, by which the log tells them apart. */

@@ -11,6 +11,7 @@ import { matchEndpoint } from '../reads/read-request.js'
 import { type Rest } from '../reads/answer.js'
 import { type Refusal } from '../reads/refusal.js'
 import { type Access } from './access.js'
+import { type Certificate } from './certificate.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type Exchange } from './exchange.js'
@@ -18,7 +19,7 @@ import { writeHead } from './write-head.js'
 
 /** What the public listener is made of. */
 export interface PublicParts {
-  readonly config: Pick<Config, 'limits' | 'log' | 'tls' | 'trustProxy' | 'pages' | 'passThrough'>
+  readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly parts: Parts
   readonly known: KnownReads
   readonly access: Access
@@ -27,6 +28,8 @@ export interface PublicParts {
   readonly log: Logger
   readonly drain: Drain
   readonly cors: Cors
+  /** Of a listener over TLS. */
+  readonly certificate?: Certificate | undefined
 }
 
 // A client that stops reading is cut off, or it would hold the answer, and a connection of the node's with it, for ever.

@@ -10,6 +10,8 @@ export interface StatusParts {
   readonly drain: Drain
   /** What is wrong with the tier that replicas share. */
   readonly degradedShare: () => readonly string[]
+  /** What is wrong with the certificate of the public listener. */
+  readonly degradedCertificate: () => readonly string[]
 }
 
 /** Whether reads can be answered, and what is not as it should be. */
@@ -19,14 +21,15 @@ export interface Readiness {
 }
 
 /** History is served with every node gone, so a node that is down is a degradation and no reason to send clients away. */
-export function readinessOf ({ tracker, fleet, drain, degradedShare }: StatusParts): Readiness {
+export function readinessOf ({ tracker, fleet, drain, degradedShare, degradedCertificate }: StatusParts): Readiness {
   return {
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
       ...(drain.isDraining ? ['stopping'] : []),
       ...(tracker.position === undefined ? ['no node has been reached yet'] : []),
       ...fleet.members.flatMap(complaintOf),
-      ...degradedShare()
+      ...degradedShare(),
+      ...degradedCertificate()
     ]
   }
 }
