@@ -48,8 +48,3 @@ t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.m
     }
   }
 })
-
-t.test('the lock file holds no address that works on one machine only', async t => {
-  const lock = JSON.parse(text('package-lock.json')) as { packages: Record<string, { resolved?: string }> }
-  t.same(Object.values(lock.packages).filter(({ resolved }) => resolved !== undefined), [])
-})

@@ -1,0 +1,54 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '..')
+const read = <T>(...path: string[]): T => JSON.parse(readFileSync(join(root, ...path), 'utf8')) as T
+
+interface Locked { name?: string, version?: string, resolved?: string, integrity?: string, dev?: boolean, devOptional?: boolean, hasInstallScript?: boolean, license?: string, link?: boolean }
+
+const { packages } = read<{ packages: Record<string, Locked> }>('package-lock.json')
+const locked = Object.entries(packages).filter(([path]) => path !== '')
+// What a user gets; what only some machines get of it counts too.
+const atRunTime = locked.filter(([, { dev, devOptional }]) => dev !== true && devOptional !== true)
+
+// Licences that ask for no more than to be named. A new one is looked at by a person before it stands here.
+const allowed = ['MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', '0BSD']
+
+t.test('the lock file says what every package is to the byte, and nothing of where one machine got it', async t => {
+  t.ok(locked.length > 100)
+  for (const [path, { resolved, integrity, link }] of locked) {
+    t.equal(resolved, undefined, path)
+    t.equal(link, undefined, path)
+    t.match(integrity, /^sha512-[A-Za-z0-9+/]{86}==$/, path)
+  }
+  t.match(readFileSync(join(root, '.npmrc'), 'utf8'), /^omit-lockfile-registry-resolved=true$/m, 'and npm keeps it so')
+})
+
+t.test('the lock file is of this package.json', async t => {
+  const { name, version, dependencies, devDependencies, engines } = read<Record<string, unknown>>('package.json')
+  t.match(packages[''], { name, version, dependencies, devDependencies, engines })
+})
+
+t.test('nothing of what runs in varve runs a script, or compiles, when it is installed', async t => {
+  t.ok(atRunTime.length > 20)
+  for (const [path, { hasInstallScript }] of atRunTime) {
+    t.notOk(hasInstallScript, path)
+    t.notOk(existsSync(join(root, path, 'binding.gyp')), path)
+    const { scripts = {} } = read<{ scripts?: Record<string, string> }>(path, 'package.json')
+    for (const name of ['preinstall', 'install', 'postinstall']) t.notOk(name in scripts, `${path}: ${name}`)
+  }
+  const own = read<{ scripts: Record<string, string> }>('package.json').scripts
+  for (const name of ['preinstall', 'install', 'postinstall', 'prepare']) t.notOk(name in own, `varve itself: ${name}`)
+})
+
+t.test('every package that runs in varve has a licence of the list, in the lock file and by its own word', async t => {
+  for (const [path, { license }] of atRunTime) {
+    t.ok(allowed.includes(license ?? ''), `${path}: ${license ?? 'none'}`)
+    t.equal(read<{ license?: string }>(path, 'package.json').license, license, path)
+  }
+})
+
+t.test('what is installed for those packages is what the lock file says', async t => {
+  for (const [path, { version }] of atRunTime) t.equal(read<{ version: string }>(path, 'package.json').version, version, path)
+})
