@@ -60,7 +60,7 @@ function found (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown)
 const longestShown = 7
 
 function isFileKey (path: readonly string[]): boolean {
-  return /[a-z]File$/.test(path.at(-1) ?? '')
+  return /\.[a-z]+File$/.test(path.join('.'))
 }
 
 // A key's own text, where the path of its file belongs, looks otherwise.

@@ -9,10 +9,12 @@ export type Tree = Record<string, unknown>
 export function readTree (file: string): Tree {
   let tree: unknown
   try {
-    const document = parseDocument(readFileSync(file, 'utf8'), { stringKeys: true })
+    const document = parseDocument(readFileSync(file, 'utf8'), { stringKeys: true, resolveKnownTags: false })
     const mistakes = [...document.errors, ...document.warnings].map(error => ({ path: placeIn(file, error.linePos), message: withoutSource(error) }))
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     tree = document.toJS()
+    // An alias can make a value a part of itself, which nobody could read to its end.
+    JSON.stringify(tree)
   } catch (error) {
     throw error instanceof ConfigError ? error : new ConfigError([{ path: file, message: withoutSource(error as Error) }])
   }
@@ -29,13 +31,14 @@ function placeIn (file: string, at: YAMLError['linePos']): string {
 function withoutSource (error: Error): string {
   if (error instanceof YAMLError) return instead[error.code] ?? beginningOf(error)
   if (error instanceof ReferenceError) return beginningOf(error)
-  return 'code' in error ? error.message : 'expected YAML'
+  return 'code' in error ? error.message : 'expected values that are no part of themselves'
 }
 
 const instead: Partial<Record<ErrorCode, string>> = {
   BAD_DIRECTIVE: 'unknown directive; a value that begins with % stands in quotes',
   BAD_DQ_ESCAPE: 'unknown escape between double quotes; a backslash is written twice there',
   BAD_SCALAR_START: 'a value that begins with such a sign stands in quotes',
+  KEY_OVER_1024_CHARS: 'a key is longer than 1,024 characters',
   TAG_RESOLVE_FAILED: 'unknown tag; a value that begins with ! stands in quotes'
 }
 

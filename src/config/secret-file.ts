@@ -15,13 +15,13 @@ export function textOfFile (file: string): FileText {
     return text === '' ? { fault: 'is empty' } : { text }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    return { fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is no UTF-8 text' : `cannot be read (${code ?? 'unknown reason'})` }
+    return { fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is no UTF-8 text' : `cannot be read (${String(code)})` }
   }
 }
 
 function bytesOf (file: string): Buffer | string {
   // A pipe that nobody writes to would keep varve from starting, and from answering at a reload.
-  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     if (!fstatSync(descriptor).isFile()) return 'is no plain file'
     const bytes = Buffer.alloc(maxBytes + 1)

@@ -65,11 +65,10 @@ function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
   }
 }
 
-/** A URL without its credentials; a path is masked too, since hosted gateways put the key there: all but the number of a database. */
+/** A URL without its credentials; a path is masked too, since hosted gateways put the key there; that of a Redis is the number of a database. */
 export function maskUrl (text: string): string {
   const url = new URL(text)
   if (url.password !== '') url.password = mask
   if (url.username !== '') url.username = mask
-  const isPlain = url.origin === 'null' ? /^(?:\/[0-9]{0,5})?$/.test(url.pathname) : url.pathname === '/'
-  return isPlain ? url.href : `${url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin}/${mask}`
+  return url.origin === 'null' || url.pathname === '/' ? url.href : `${url.origin}/${mask}`
 }

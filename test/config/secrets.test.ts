@@ -251,3 +251,19 @@ t.test('a name is shown that is made of words, as keys and headers are; what loo
   for (const name of ['authorization', 'x-api-key', 'requestsPerSecond', '__proto__', 'keep_alive']) t.ok(isNameLike(name), name)
   for (const name of ['', 's3cret', 'Bearer x', 'a.b', 'x'.repeat(21), 'a-b-c-d-e-f', 'http://h', '0']) t.notOk(isNameLike(name), name)
 })
+
+t.test('what YAML can say beyond texts, numbers, lists and maps is a mistake, and its sentence has nothing of the file in it', async t => {
+  const dir = t.testdir({})
+  const cases: ReadonlyArray<[string, RegExp]> = [
+    ['admin: &a { token: *a }', /varve\.yaml: expected values that are no part of themselves$/], ['admin: &a [*a]', /no part of themselves$/],
+    ['a: &x s3cret\n*x : 2', /line 2, column 1: With stringKeys, all keys must be strings$/], ['? { s3cret: 1 }\n: 2', /all keys must be strings$/],
+    ['admin: !!set { s3cret }', /unknown tag; a value that begins with ! stands in quotes$/], ['admin: !!omap [ s3cret: 1 ]', /unknown tag/], ['admin: { token: !!binary s3cret }', /unknown tag/], ['admin: { token: !s3cret x }', /unknown tag/],
+    ['admin: { token: "\\us3cr et" }', /unknown escape between double quotes; a backslash is written twice there$/], ['%s3cret x\n---\nworkers: 1', /line 1, column 1: unknown directive; a value that begins with % stands in quotes$/],
+    [`${'x'.repeat(1100)}s3cret: 1`, /a key is longer than 1,024 characters$/], ['admin: { token: @s3cret }', /a value that begins with such a sign stands in quotes$/], ['admin: |s3cret', /Block scalar header includes extra characters$/]
+  ]
+  for (const [text, expected] of cases) {
+    const [said = ''] = saidOf({}, { config: written(dir, text) })?.split('\n') ?? []
+    t.match(said, expected, text)
+    t.notMatch(said, /s3c/, text)
+  }
+})
