@@ -21,7 +21,7 @@ const mayImport: Record<string, readonly string[]> = {
   server: ['proxy', 'clients', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
   workers: ['within', 'clients', 'config', 'nodes', 'reads', 'ledger'],
-  cli: ['within', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'workers']
+  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.

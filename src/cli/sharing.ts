@@ -6,6 +6,7 @@ import { SharedBuckets } from '../clients/shared-buckets.js'
 import { type Config, hostAndPort } from '../config/schema.js'
 import { type Chain, type Tracker } from '../ledger/tracker.js'
 import { type Metrics } from '../metrics.js'
+import { Names } from '../names.js'
 import { type LiveReleases } from '../nodes/live-releases.js'
 import { type Forgetting } from '../proxy/forgetting.js'
 import { RedisHealth } from '../redis/health.js'
@@ -56,12 +57,14 @@ export interface Sharing {
 
 // How long a process that stops still writes what others may want to read.
 const lastWritesMs = 1000
+// How long who connects to Redis may take.
+const connectMs = 2000
 
 /** Builds everything that has to do with Redis. */
 export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   const { keyPrefix, timeoutMs, ttlSeconds } = config
   const { tracker, metrics, now, log, forgetting, releases, upstreams } = parts
-  const place = placeOf(config)
+  const place = placeOf(config, now)
   const prefix = storePrefix(keyPrefix)
   let agreement: Agreement | undefined
   let generations: Generations | undefined
@@ -135,11 +138,12 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   }
 }
 
-function placeOf ({ cluster, sentinel, caFile, ...rest }: RedisConfig): RedisPlace {
+function placeOf ({ cluster, sentinel, caFile, ...rest }: RedisConfig, now: () => number): RedisPlace {
   return {
     ...rest,
     cluster: cluster.map(hostAndPort),
     sentinel: { ...sentinel, hosts: sentinel.hosts.map(hostAndPort) },
-    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8')
+    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8'),
+    lookup: new Names({ now, timeoutMs: connectMs }).lookup
   }
 }

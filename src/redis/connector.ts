@@ -1,4 +1,4 @@
-import { connect as connectPlain, type Socket } from 'node:net'
+import { connect as connectPlain, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectSecure, type ConnectionOptions } from 'node:tls'
 import { AbstractConnector, SentinelConnector } from 'ioredis'
 
@@ -7,6 +7,7 @@ interface Server {
   readonly host?: string
   readonly port?: number
   readonly tls?: ConnectionOptions
+  readonly lookup?: LookupFunction
   readonly disconnectTimeout: number
 }
 
@@ -24,9 +25,10 @@ export class ServerConnector extends AbstractConnector {
   }
 
   async connect (): Promise<Socket> {
-    const { host = 'localhost', port = 6379, tls } = this.#server
+    const { host = 'localhost', port = 6379, tls, lookup } = this.#server
+    const where = { host, port, ...(lookup && { lookup }) }
     this.connecting = true
-    this.stream = tls === undefined ? connectPlain({ host, port }) : connectSecure({ host, port, ...tls })
+    this.stream = tls === undefined ? connectPlain(where) : connectSecure({ ...where, ...tls })
     return this.stream.on('error', error => { this.firstError ??= error })
   }
 }
@@ -39,7 +41,8 @@ export class MasterConnector extends SentinelConnector {
     // to the standard error.
     const own = this as unknown as { connectToSentinel: (sentinel: unknown, more?: object) => NodeJS.EventEmitter }
     const connect = own.connectToSentinel.bind(this)
-    own.connectToSentinel = (sentinel, more) => connect(sentinel, { ...more, Connector: ServerConnector }).on('error', () => {})
+    const { lookup } = options as Server
+    own.connectToSentinel = (sentinel, more) => connect(sentinel, { ...more, ...(lookup && { lookup }), Connector: ServerConnector }).on('error', () => {})
   }
 
   override async connect (tell: (type: string, error: Error) => void): Promise<Socket> {

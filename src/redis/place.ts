@@ -1,5 +1,6 @@
+import { type LookupFunction } from 'node:net'
 import { type ConnectionOptions, createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
-import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis'
+import { Cluster, type ClusterOptions, type DNSLookupFunction, Redis, type RedisOptions } from 'ioredis'
 import { MasterConnector, ServerConnector } from './connector.js'
 
 /** Where Redis is and how it is reached: exactly one of `url`, `cluster` and `sentinel` is set. */
@@ -12,6 +13,8 @@ export interface RedisPlace {
   readonly tls: boolean
   /** The text of a CA to believe beside the system's. */
   readonly ca: string | undefined
+  /** What finds the addresses of names; left out for the system. */
+  readonly lookup?: LookupFunction
 }
 
 /** One server of several. */
@@ -23,7 +26,7 @@ export interface RedisHost {
 /** A connection to Redis of whatever kind. */
 export type RedisClient = Redis | Cluster
 
-type Options = Omit<RedisOptions, 'replyMapping'>
+type Options = Omit<RedisOptions, 'replyMapping'> & { lookup?: LookupFunction }
 
 // Every answer is waited for in its own time; this is only for what nobody waits for, so that nothing waits for ever.
 const longestMs = 2000
@@ -62,6 +65,7 @@ function optionsOf (place: RedisPlace): Options {
   const { username, password } = place
   return {
     Connector: ServerConnector,
+    ...(place.lookup && { lookup: place.lookup }),
     lazyConnect: true,
     connectionName: 'varve',
     maxRetriesPerRequest: 0,
@@ -79,9 +83,11 @@ function optionsOf (place: RedisPlace): Options {
 }
 
 function clusterOptions (place: RedisPlace): Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } {
+  const { lookup } = place
   return {
     lazyConnect: true,
     enableOfflineQueue: false,
+    ...(lookup && { dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) => { lookup(hostname, {}, (error, address, family) => { callback(error, String(address), family) }) } }),
     // What hangs is left for a new connection, and while that is made nothing waits for it.
     redisOptions: { ...optionsOf(place), socketTimeout: silentMs },
     clusterRetryStrategy: again,

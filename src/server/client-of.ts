@@ -4,7 +4,7 @@ import { type FastifyRequest } from 'fastify'
 /** A request as far as it tells where it comes from: `ip` as proxies that are believed say, and as its connection shows it. */
 export type Coming = Pick<FastifyRequest, 'ip' | 'socket'>
 
-/** The address of whoever sent a request; an IPv4 address in the clothes of IPv6 is shown as what it is. */
+/** The address of whoever sent a request; an IPv4 address in the clothes of IPv6 is shown as what it is, and no interface of this machine (RFC 4007, section 11.2). */
 export function addressOf ({ ip, socket }: Coming): string | undefined {
   return addressIn(ip) ?? addressIn(socket.remoteAddress)
 }
@@ -17,7 +17,7 @@ export function clientOf (request: Coming): string | undefined {
 
 // Some proxies add the port, and write "unknown" where they know no address.
 function addressIn (text: string | undefined): string | undefined {
-  const address = text?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1').replace(/^::ffff:(?=[0-9.]+$)/i, '')
+  const address = text?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1').replace(/^::ffff:(?=[0-9.]+$)|%.*$/i, '')
   return address !== undefined && isIP(address) !== 0 ? address : undefined
 }
 

@@ -11,7 +11,7 @@ t.test('a client is an IPv4 address, or the half of an IPv6 address that is one 
     ['2001:db8::6', '2001:db8::6', '2001:db8:0:0::/64'],
     ['2001:db8:1:2::', '2001:db8:1:2::', '2001:db8:1:2::/64'],
     ['::1', '::1', '0:0:0:0::/64'],
-    ['fe80::1%eth0', 'fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['fe80::1%eth0', 'fe80::1', 'fe80:0:0:0::/64'],
     [undefined, undefined, undefined]
   ]
   for (const [shown, address, client] of cases) t.same([addressOf(from(shown)), clientOf(from(shown))], [address, client], shown ?? 'one that has left')
