@@ -78,7 +78,10 @@ export class Lines {
     if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) return
     const names = new Names({ ...options, onAnswer: (_hostname, addresses) => { this.#answered(addresses) } })
     this.lookup = names.lookup
-    this.#timer = setInterval(() => { if (this.#open.size > 0) names.look(hostname).catch(() => {}) }, lookEveryMs).unref()
+    // A process that has not asked the node yet is to know where it was, too.
+    const look = (): void => { names.look(hostname).catch(() => {}) }
+    this.#timer = setInterval(look, lookEveryMs).unref()
+    look()
   }
 
   /** Makes one more for a pool. */

@@ -43,7 +43,7 @@ export class Certificate {
   #used: Usable
   #seen: string
   #refusal: string | undefined
-  #onRenewed: (identity: Identity) => void = () => {}
+  #onRenewed: ((identity: Identity) => void) | undefined
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> | undefined
 
@@ -136,7 +136,7 @@ export class Certificate {
   }
 
   #take (usable: Usable): void {
-    this.#onRenewed(usable.identity)
+    this.#onRenewed?.(usable.identity)
     this.#used = usable
     this.#refusal = undefined
     this.#options.log.info({ notAfter: timeOf(usable.untilMs) }, 'a renewed certificate is in use')
