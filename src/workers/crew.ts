@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
 import { within } from '../within.js'
+import { type SentBack } from './handed-over.js'
 import { type Patience, type ToWorker } from './messages.js'
 import { type Ended, WorkerProcess, type WorkerOptions } from './worker-process.js'
 
@@ -41,6 +42,10 @@ export class Crew {
   readonly #workers = new Set<WorkerProcess>()
   readonly #leaving = new Set<WorkerProcess>()
   readonly #timer: NodeJS.Timeout
+  // Connections that a worker had no room for.
+  readonly #sentBack: SentBack = new WeakSet()
+  // None is left behind by a process that ends without waiting for them.
+  readonly #killAll = (): void => { for (const worker of this.all) worker.kill() }
   #edition: Edition
   #isOver = false
   // Of late.
@@ -51,6 +56,7 @@ export class Crew {
     this.#listener = listener
     cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
     this.#timer = setInterval(() => { this.#tick() }, tickMs).unref()
+    process.once('exit', this.#killAll)
   }
 
   /** Those that are to stay. */
@@ -105,10 +111,11 @@ export class Crew {
     this.#isOver = true
     clearInterval(this.#timer)
     await Promise.all(this.all.map(async worker => { await this.#retire(worker, patience) }))
+    process.off('exit', this.#killAll)
   }
 
   #add (edition: Edition): WorkerProcess {
-    const worker = new WorkerProcess(edition)
+    const worker = new WorkerProcess(edition, this.#sentBack)
     this.#workers.add(worker)
     worker.ended.then(() => { this.#listener.onEnded(worker) }, () => {})
     return worker

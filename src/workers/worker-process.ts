@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import { within } from '../within.js'
-import { endWhatIsNotTaken } from './handed-over.js'
+import { endWhatIsNotTaken, type SentBack } from './handed-over.js'
 import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
 
 /** What a worker says that is not about itself alone. */
@@ -43,17 +43,21 @@ export class WorkerProcess {
   #silentTicks = 0
   #isUp = false
 
-  constructor (options: WorkerOptions) {
+  constructor (options: WorkerOptions, sentBack: SentBack) {
     this.#options = options
     this.#worker = cluster.fork()
-    endWhatIsNotTaken(this.#worker.process)
+    endWhatIsNotTaken(this.#worker.process, sentBack)
     this.listening = this.#steps.listening.promise
     this.ready = this.#steps.ready.promise
     this.#worker.on('message', (message: ToPrimary) => { this.#hear(message) })
     // What it said last may come after it has ended; where connections were on their way to it, Node tells of no end of that.
     const heardOut = new Promise<void>(resolve => { this.#worker.once('disconnect', resolve) })
     this.ended = new Promise(resolve => {
-      this.#worker.on('error', error => { this.#fail(error.message) })
+      this.#worker.on('error', error => {
+        this.#fail(error.message)
+        // One that could not be begun tells of no end.
+        if (this.#worker.process.pid === undefined) resolve({ code: null, signal: null })
+      })
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
         this.#isListening = false
         this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
