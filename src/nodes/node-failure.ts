@@ -5,6 +5,9 @@ import { NoTurn } from './budget.js'
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
 export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'unresolved', 'busy', 'taken_back'] as const
 
+// What this machine has run out of.
+const ours = new Set<unknown>(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
+
 /** One reason of the closed list. */
 export type FailureReason = typeof failureReasons[number]
 
@@ -44,6 +47,8 @@ function reasonOf (error: unknown): FailureReason {
   if (nameOf(error) === 'AbortError') return 'taken_back'
   const code = codeOf(error)
   if (code === 'ECONNREFUSED') return 'refused'
+  // Nothing was sent, for want of a file descriptor or a port of one's own: that says nothing of the node.
+  if (ours.has(code)) return 'busy'
   return code === 'ECONNRESET' || code === 'EPIPE' ? 'cut_short' : 'unreachable'
 }
 
