@@ -4,18 +4,26 @@ import { main } from './cli/main.js'
 
 // `varve check | head` closes the pipe early, which is nobody's mistake.
 process.stdout.on('error', () => {})
+// Nor is it varve's end when nobody hears what it complains of.
+process.stderr.on('error', () => {})
 
 const isTerminal = process.stdout.isTTY === true
 
 process.exitCode = await main(process.argv.slice(2), {
   environment: process.env,
-  out: text => process.stdout.write(text),
-  err: text => process.stderr.write(text),
+  out: (text, done) => { process.stdout.write(text, done) },
+  waitingBytes: () => process.stdout.writableLength,
+  err: text => { process.stderr.write(text) },
   isTerminal,
   // What hangs up is no terminal any more.
   hasLostTerminal: () => isTerminal && !isatty(process.stdout.fd),
   program: { file: import.meta.filename, flags: process.execArgv },
-  onSignal: (signal, listener) => { process.on(signal, listener) }
+  onSignal: (signal, listener) => { process.on(signal, listener) },
+  onFault: listener => {
+    process.on('unhandledRejection', reason => { listener('rejection', reason) })
+    process.on('uncaughtException', error => { listener('exception', error) })
+  },
+  exit: code => { process.exit(code) }
 })
 
 // What a library left behind, such as a timer for a connection that is gone, must not keep a process alive whose work is done.

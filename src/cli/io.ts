@@ -1,13 +1,26 @@
 import { type Environment } from '../config/load.js'
 import { type Program } from '../workers/crew.js'
 
+/** What befalls a process past all that would take care of it: a promise that failed for nobody, or an error that nobody caught. */
+export type Fault = 'rejection' | 'exception'
+
+/** What a process is told by an operator or its system. */
+export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
+
 /** What a command may touch of the process, passed in so that a test can stand in for it. */
 export interface Io {
   readonly environment: Environment
-  readonly out: (text: string) => void
+  /** Writes; `done` when that has been taken, or has failed. */
+  readonly out: (text: string, done?: (error?: Error | null) => void) => void
+  /** What was written there and has not been taken yet. */
+  readonly waitingBytes: () => number
   readonly err: (text: string) => void
   readonly isTerminal: boolean
-  readonly onSignal: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', listener: () => void) => void
+  readonly onSignal: (signal: Signal, listener: () => void) => void
+  /** From the first call on a fault no longer ends the process by itself. */
+  readonly onFault: (listener: (fault: Fault, error: unknown) => void) => void
+  /** Ends the process at once. */
+  readonly exit: (code: number) => void
   /** Whether it was begun at a terminal that is gone now. */
   readonly hasLostTerminal: () => boolean
   /** This very program, for processes of its own. */

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { type Buckets, LocalBuckets } from '../clients/buckets.js'
+import { Masking } from '../config/masking.js'
 import { type Config, hostAndPort, isShared } from '../config/schema.js'
 import { type Metrics } from '../metrics.js'
 import { Stamper } from '../proxy/stamp.js'
@@ -22,6 +23,8 @@ export interface Reader {
   readonly status: StatusParts
   readonly metrics: Metrics
   readonly purger: Purger
+  /** Takes secrets of the configuration out of what others have said. */
+  mask (text: string): string
   readonly built: Built
   listen (): Promise<string>
   /** Begins to ask the nodes; resolves when one has answered, or as many seconds have passed as a start may take. */
@@ -44,6 +47,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   const { tracker, forgetting } = parts
   const drain = new Drain()
   let current = config
+  const masking = new Masking(config)
   const nextId = requestIds()
   const buckets: Buckets = sharing?.countWith(new LocalBuckets(parts.now)) ?? hooks.countsForAll ?? new LocalBuckets(parts.now)
   const app = publicApp(contextOf(config), nextId)
@@ -57,9 +61,10 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     await Promise.all([nodes.close(), sharing?.stop()])
   }
   return {
-    status: { tracker, fleet: nodes.fleet, drain, degradedShare: () => sharing?.degraded() ?? [], degradedCertificate: () => certificate?.complaints ?? [] },
+    status: { tracker, fleet: nodes.fleet, drain, degradedShare: () => (sharing?.degraded() ?? []).map(text => masking.mask(text)), degradedCertificate: () => certificate?.complaints ?? [] },
     metrics,
     built,
+    mask: text => masking.mask(text),
     purger: purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: () => current.pages.eventsDefault }),
     listen: async () => await listenOn(app, config.listen, 'listen'),
     begin: async () => {
@@ -74,6 +79,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       await nodes.exchange(next)
       serve()
       current = next
+      masking.take(next)
     },
     stop: async (patience, closeMore) => {
       await stopGracefully(app, drain, { abandon, close: async () => { await Promise.all([close(), closeMore()]) } }, patience)

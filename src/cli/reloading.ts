@@ -1,5 +1,6 @@
 import { type Logger } from 'pino'
 import { type Loaded } from '../config/load.js'
+import { type Config } from '../config/schema.js'
 import { ConfigError } from '../config/mistakes.js'
 import { withoutEffect } from '../config/not-yet.js'
 import { type Varve } from './varve.js'
@@ -9,14 +10,17 @@ export class Reloading {
   readonly #load: () => Loaded
   readonly #varve: Promise<Varve>
   readonly #log: Logger
+  readonly #onLoaded: (config: Config) => void
   #underWay: Promise<void> | undefined
   #isToldAgain = false
   #isOver = false
 
-  constructor (load: () => Loaded, varve: Promise<Varve>, log: Logger) {
+  /** `onLoaded` hears of each configuration that is understood, before it is gone over to. */
+  constructor (load: () => Loaded, varve: Promise<Varve>, log: Logger, onLoaded: (config: Config) => void = () => {}) {
     this.#load = load
     this.#varve = varve
     this.#log = log
+    this.#onLoaded = onLoaded
   }
 
   /** Reloads; who is told so while that is under way does it once more after it. */
@@ -43,6 +47,7 @@ export class Reloading {
     const varve = await this.#varve
     try {
       const { config, given } = this.#load()
+      this.#onLoaded(config)
       const keys = await varve.exchange(config)
       if (this.#isOver) return
       for (const key of withoutEffect(given)) this.#log.warn({ key }, 'this key has no effect yet')

@@ -1,9 +1,12 @@
-import { pino, type Logger } from 'pino'
+import { type Logger } from 'pino'
 import { type Flags, type Loaded, loadConfig } from '../config/load.js'
 import { withoutEffect } from '../config/not-yet.js'
 import { type Program } from '../workers/crew.js'
 import { bannerOf } from './banner.js'
+import { takeCareOfFaults, toldToStop } from './faults.js'
+import { watchDescriptors } from './descriptors.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
+import { logOf } from './log.js'
 import { Reloading } from './reloading.js'
 import { startAlone, type Varve } from './varve.js'
 
@@ -12,19 +15,25 @@ export { type Varve } from './varve.js'
 /** Serves until it is told to stop. */
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const loaded = loadConfig(io.environment, flags)
-  const log = pino({ level: loaded.config.log.level }, { write: io.out })
-  const told = new Promise<string>(resolve => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, () => { resolve(signal) })
-    // Who has lost the terminal that it was started from has nobody left; else it is how a process is told to read its configuration anew.
-    io.onSignal('SIGHUP', () => { if (io.hasLostTerminal()) resolve('SIGHUP') })
-  })
+  const { log, masking, lost } = logOf(io, loaded.config)
+  const told = toldToStop(io, () => performance.now())
+  let varve: Varve | undefined
+  takeCareOfFaults(io, log, masking, { metrics: () => varve?.metrics, stop: async patience => { await varve?.stop(patience) } })
   const started = startVarve(loaded, log, io.program)
-  const reloading = new Reloading(() => loadConfig(io.environment, flags), started, log)
+  const reloading = new Reloading(() => loadConfig(io.environment, flags), started, log, config => { masking.take(config) })
   io.onSignal('SIGHUP', () => { if (!io.hasLostTerminal()) reloading.reload() })
-  const varve = await started
+  try {
+    varve = await started
+  } catch (error) {
+    throw new Error(masking.mask((error as Error).message), { cause: error })
+  }
+  const { metrics } = varve
+  metrics.observeLog(lost)
+  const unwatch = watchDescriptors(log, () => { metrics.exhausted() })
   if (io.isTerminal || loaded.config.upstreams.length === 0) io.out(bannerOf(varve, loaded.config))
   log.info({ signal: await told }, 'stopping')
   reloading.end()
+  unwatch()
   await varve.stop()
   log.info('stopped')
   return exitCodes.ok

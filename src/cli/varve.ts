@@ -3,6 +3,7 @@ import { type Config } from '../config/schema.js'
 import { keysThatStay, requireNodes } from '../config/exchange.js'
 import { type Metrics } from '../metrics.js'
 import { adminApp } from '../server/admin-app.js'
+import { tellUnforeseen } from '../server/reply.js'
 import { readinessOf, statusOf } from '../server/status.js'
 import { listenOn, readerOf } from './reader.js'
 import { type Patience } from '../workers/messages.js'
@@ -11,7 +12,7 @@ import { type Patience } from '../workers/messages.js'
 export interface Varve {
   readonly url: string
   readonly adminUrl: string
-  readonly metrics: Pick<Metrics, 'reloaded'>
+  readonly metrics: Pick<Metrics, 'reloaded' | 'unhandled' | 'observeLog' | 'exhausted'>
   /** Goes over to another configuration; throws where that cannot be done, and the one before goes on. Resolves with the keys that wait for a start. */
   exchange (config: Config): Promise<readonly string[]>
   stop (patience?: Patience): Promise<void>
@@ -25,11 +26,13 @@ export async function startAlone (config: Config, sandboxUrl: string | undefined
     metrics: reader.metrics,
     readiness: async () => readinessOf(reader.status),
     status: async () => statusOf(reader.status),
+    onUnforeseen: error => { tellUnforeseen({ log, metrics: reader.metrics }, error) },
     purging: { token: () => current.admin.token, purge: async body => await reader.purger.purge(body) }
   })
   try {
-    const url = await reader.listen()
+    // Both before any node, or Redis, hears of this process: where one is taken, another varve may be at work there.
     const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
+    const url = await reader.listen()
     log.info({ url, adminUrl }, 'listening')
     await reader.begin()
     return {

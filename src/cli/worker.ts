@@ -1,13 +1,17 @@
 import cluster from 'node:cluster'
-import { pino, type Logger } from 'pino'
+import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/buckets.js'
+import { type Metrics } from '../metrics.js'
 import { Refusal } from '../reads/refusal.js'
 import { statusOf } from '../server/status.js'
 import { indexTarget } from '../nodes/head-poll.js'
 import { type Asked, type Chapter, type Patience, type ToPrimary, type Told, type ToWorker } from '../workers/messages.js'
 import { RemoteBuckets } from '../workers/remote-buckets.js'
 import { RemoteProbes } from '../workers/remote-probes.js'
+import { watchDescriptors } from './descriptors.js'
+import { takeCareOfFaults } from './faults.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { logOf } from './log.js'
 import { type Reader, readerOf } from './reader.js'
 
 type Begin = Extract<ToWorker, { kind: 'begin' }>
@@ -26,13 +30,29 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   worker.on('message', (message: ToWorker) => { line.hear(message) })
   tell({ kind: 'up' })
   const begin = await line.begun
+  const { log: first, masking, lost } = logOf(io, begin.config)
+  const log = first.child({ worker: worker.id })
+  let metrics: Metrics | undefined
+  const unwatch = watchDescriptors(log, () => { metrics?.exhausted() })
+  const served = line.serve(begin, log, mine => {
+    metrics = mine
+    mine.observeLog(lost)
+  })
+  takeCareOfFaults(io, log, masking, {
+    metrics: () => metrics,
+    stop: async patience => {
+      line.hear({ kind: 'stop', patience })
+      await served
+    }
+  })
   try {
-    await line.serve(begin, pino({ level: begin.config.log.level }, { write: io.out }).child({ worker: worker.id }))
+    await served
     return exitCodes.ok
   } catch (error) {
-    tell({ kind: 'failed', message: (error as Error).message })
+    tell({ kind: 'failed', message: masking.mask((error as Error).message) })
     return exitCodes.failed
   } finally {
+    unwatch()
     clearInterval(timer)
     worker.disconnect()
   }
@@ -58,8 +78,8 @@ export class WorkerLine {
     this.#stopped = new Promise(resolve => { this.#stop = resolve })
   }
 
-  /** Serves until it is told to stop. */
-  async serve ({ config, sandboxUrl, chapter }: Begin, log: Logger): Promise<void> {
+  /** Serves until it is told to stop; `onBuilt` hears of what counts what it does. */
+  async serve ({ config, sandboxUrl, chapter }: Begin, log: Logger, onBuilt: (metrics: Metrics) => void = () => {}): Promise<void> {
     this.#chapter = chapter
     const reader = await readerOf(config, sandboxUrl, log, {
       asksForAll: upstream => this.#probes.to(upstream),
@@ -72,6 +92,7 @@ export class WorkerLine {
       onOtherChain: () => { this.#tell({ kind: 'other_chain', chapter: ++this.#chapter }) }
     })
     this.#reader = reader
+    onBuilt(reader.metrics)
     try {
       this.#tell({ kind: 'listening', url: await reader.listen() })
       await reader.begin()
@@ -112,7 +133,7 @@ export class WorkerLine {
         case 'follow': return { value: await reader.purger.follow(Buffer.from(asked.body)) }
       }
     } catch (error) {
-      if (!(error instanceof Refusal)) return { error: (error as Error).message }
+      if (!(error instanceof Refusal)) return { error: reader.mask((error as Error).message) }
       const { status, code, message, lines } = error
       return { refusal: { status, code, message, lines } }
     }

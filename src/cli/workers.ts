@@ -10,6 +10,7 @@ import { LedgerNode } from '../nodes/node.js'
 import { Refusal, unavailable } from '../reads/refusal.js'
 import { adminApp } from '../server/admin-app.js'
 import { type Purged } from '../server/purge-route.js'
+import { tellUnforeseen } from '../server/reply.js'
 import { readinessOfAll, type Status, statusOfAll } from '../server/status-of-all.js'
 import { Crew, type Edition, type Program } from '../workers/crew.js'
 import { type Chapter, type Patience, type Told } from '../workers/messages.js'
@@ -44,6 +45,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     metrics: { contentType: metrics.contentType, text: textOfAll },
     readiness: async () => readinessOfAll(await statuses(), current.workers, isStopping),
     status: async () => statusOfAll(await statuses(), current.workers, isStopping),
+    onUnforeseen: error => { tellUnforeseen({ log, metrics }, error) },
     purging: { token: () => current.admin.token, purge: purgeAll }
   })
   const close = async (patience?: Patience): Promise<void> => {
@@ -52,8 +54,9 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     await closeAll([...open])
   }
   try {
-    const url = await crew.listen()
+    // Before there is a worker, whose first word to nodes and Redis would come before this.
     const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
+    const url = await crew.listen()
     log.info({ url, adminUrl, workers: config.workers }, 'listening')
     await crew.ready()
     return { url, adminUrl, metrics, exchange, stop }

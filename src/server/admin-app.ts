@@ -10,10 +10,12 @@ export interface AdminParts {
   readiness (): Promise<Readiness>
   status (): Promise<object>
   readonly purging: PurgeRoute
+  /** A question of an operator has failed in a way that nobody foresaw. */
+  onUnforeseen (error: unknown): void
 }
 
 /** The admin listener, apart from the public one so that the two can be reached by different people. */
-export function adminApp ({ metrics, readiness, status, purging }: AdminParts): FastifyInstance {
+export function adminApp ({ metrics, readiness, status, purging, onUnforeseen }: AdminParts): FastifyInstance {
   const app = fastify({ forceCloseConnections: true })
   app.get('/metrics', async (_request, reply) => {
     return await reply.type(metrics.contentType).send(await metrics.text())
@@ -25,7 +27,11 @@ export function adminApp ({ metrics, readiness, status, purging }: AdminParts): 
   })
   app.get('/status.json', async () => await status())
   addPurgeRoute(app, purging)
-  app.setErrorHandler(async (error: FastifyError, _request, reply) => await refuse(reply, refusalOf(error)))
+  app.setErrorHandler(async (error: FastifyError, _request, reply) => {
+    const refusal = refusalOf(error)
+    if (refusal.status === 500) onUnforeseen(error)
+    return await refuse(reply, refusal)
+  })
   app.setNotFoundHandler(async (request, reply) => {
     // A call that would change something is refused whatever it is called.
     if (request.method !== 'GET' && request.method !== 'HEAD') return await refuse(reply, new Refusal(403, 'api_disabled', 'the only changing call is POST /purge'))

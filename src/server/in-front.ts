@@ -6,7 +6,7 @@ import { type EndpointName } from '../reads/endpoints.js'
 import { minVersionHeader } from '../reads/min-version.js'
 import { longestBody, spellingOf } from '../reads/spelling.js'
 import { type Exchange } from './exchange.js'
-import { type PublicParts, replyWith } from './reply.js'
+import { failWith, type PublicParts, replyWith } from './reply.js'
 import { requirePlain } from './requirements.js'
 import { wishesOf } from './wishes.js'
 
@@ -57,8 +57,9 @@ function isAnswered (context: PublicParts, exchange: Exchange, body: Buffer | un
     const atHand = atHandFor(context, exchange, body)
     if (atHand !== undefined) replyWith(context, exchange, atHand.endpoint, atHand.outcome, atHand.reply)
     return atHand !== undefined
-  } catch {
+  } catch (error) {
     // What fails before anything is written is the router's to answer.
+    if (exchange.response.headersSent) failWith(context, exchange, error)
     return exchange.response.headersSent
   }
 }

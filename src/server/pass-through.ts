@@ -7,8 +7,7 @@ import { minVersionHeader } from '../reads/min-version.js'
 import { addressOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
 import { type Limits } from './limits.js'
-import { refusalOf } from './refusal-of.js'
-import { type PublicParts, refuseWith, replyWith } from './reply.js'
+import { failWith, type PublicParts, replyWith } from './reply.js'
 
 /** A request on its way through, led past the plugin, which would parse and print its target anew. */
 interface Passing {
@@ -87,12 +86,18 @@ export function passThrough (app: FastifyInstance, context: PublicParts, limits:
       rewriteHeaders: () => ({}),
       onResponse: (request, reply, response) => {
         const { answer } = response.stream as unknown as Handed
-        replyWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), 'other', 'forwarded', context.stamper.pass(answer))
+        const exchange = takenFrom(request as FastifyRequest, reply as FastifyReply, context)
+        try {
+          replyWith(context, exchange, 'other', 'forwarded', context.stamper.pass(answer))
+        } catch (error) {
+          // Nobody above this would catch it, and the client would wait for ever.
+          failWith(context, exchange, error)
+        }
       },
       onError: (reply, { error }) => {
         // A client that has left is told nothing, and is no failure to count.
         if (reply.raw.destroyed) reply.hijack()
-        else refuseWith(context, takenFrom(reply.request as FastifyRequest, reply as FastifyReply, context), refusalOf(error.cause))
+        else failWith(context, takenFrom(reply.request as FastifyRequest, reply as FastifyReply, context), error.cause)
       }
     }
   })

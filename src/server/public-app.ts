@@ -7,8 +7,7 @@ import { takenFrom } from './exchange.js'
 import { answerInFront } from './in-front.js'
 import { Limits } from './limits.js'
 import { readRoutes } from './read-routes.js'
-import { refusalOf } from './refusal-of.js'
-import { type PublicParts, refuseWith } from './reply.js'
+import { failWith, type PublicParts } from './reply.js'
 import { mostLines } from './requirements.js'
 
 // A client that sends its head or body a byte at a time is cut off in seconds, not never.
@@ -31,7 +30,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     exposeHeadRoutes: false,
     http: { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
     clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, refused) },
-    frameworkErrors: (error, request, reply) => { refuseWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), refusalOf(error)) }
+    frameworkErrors: (error, request, reply) => { failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error) }
   }
   const app = fastify({ ...options, ...(certificate && { https: certificate.identity }) })
   certificate?.watch(identity => { (app.server as SecureServer).setSecureContext(identity) })
@@ -40,7 +39,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   // Node would answer an expectation that it does not know past the one place that replies.
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
   app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })
-  app.setErrorHandler((error, request, reply) => { refuseWith(context, takenFrom(request, reply, context), refusalOf(error)) })
+  app.setErrorHandler((error, request, reply) => { failWith(context, takenFrom(request, reply, context), error) })
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })

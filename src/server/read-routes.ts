@@ -11,8 +11,7 @@ import { passedTarget } from '../reads/unknown-route.js'
 import { takenFrom } from './exchange.js'
 import { type Limits } from './limits.js'
 import { passThrough } from './pass-through.js'
-import { refusalOf } from './refusal-of.js'
-import { type PublicParts, refuseWith, replyWith } from './reply.js'
+import { failWith, type PublicParts, replyWith } from './reply.js'
 import { requirePlain } from './requirements.js'
 import { Turns } from './turns.js'
 import { wishesOf } from './wishes.js'
@@ -21,8 +20,8 @@ import { wishesOf } from './wishes.js'
 export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
   const turns = new Turns()
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
-    await turns.take(request.raw, reply.raw)
     try {
+      await turns.take(request.raw, reply.raw)
       requirePlain(request.raw)
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
       await limits.letIn(request)
@@ -31,9 +30,7 @@ export function readRoutes (app: FastifyInstance, context: PublicParts, limits: 
       const { outcome, ready } = await answerMatch(context, match, request, limits)
       replyWith(context, takenFrom(request, reply, context), match.endpoint.name, outcome, ready)
     } catch (error) {
-      const refusal = refusalOf(error)
-      if (refusal.status === 500) context.log.error({ err: error }, 'a read failed in a way that nobody foresaw')
-      refuseWith(context, takenFrom(request, reply, context), refusal)
+      failWith(context, takenFrom(request, reply, context), error)
     }
     return undefined
   }

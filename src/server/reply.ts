@@ -15,6 +15,7 @@ import { type Certificate } from './certificate.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type Exchange } from './exchange.js'
+import { refusalOf } from './refusal-of.js'
 import { writeHead } from './write-head.js'
 
 /** What the public listener is made of. */
@@ -54,6 +55,29 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
 export function refuseWith (context: PublicParts, exchange: Exchange, refusal: Refusal): void {
   const endpoint = matchEndpoint(exchange.url)?.endpoint.name
   replyWith(context, exchange, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
+}
+
+/**
+ * Replies where something has failed. What nobody foresaw is told to an operator and answered 500, whatever stage it comes from; where the answer was begun
+ * already, or this fails too, all that is left is to break the connection off, or the client would wait for ever.
+ */
+export function failWith (context: PublicParts, exchange: Exchange, error: unknown): void {
+  const refusal = refusalOf(error)
+  if (refusal.status === 500) tellUnforeseen(context, error)
+  // What was answered to its end is answered, whatever failed after that.
+  if (exchange.response.writableEnded) return
+  try {
+    refuseWith(context, exchange, refusal)
+  } catch (reason) {
+    tellUnforeseen(context, reason)
+    exchange.response.destroy()
+  }
+}
+
+/** Logs and counts what failed while a request was answered, in a way that nobody foresaw. */
+export function tellUnforeseen ({ log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'unhandled'> }, error: unknown): void {
+  metrics.unhandled('request')
+  log.error({ err: error }, 'a request failed in a way that nobody foresaw')
 }
 
 // What depends on who asks and when, not on the answer.

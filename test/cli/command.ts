@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { type ExitCode, type Io } from '../../src/cli/io.js'
+import { type ExitCode, type Fault, type Io } from '../../src/cli/io.js'
 import { main } from '../../src/cli/main.js'
 import { type Environment } from '../../src/config/load.js'
 
@@ -16,6 +16,11 @@ export interface Command {
   /** Waits until what was written matches; rejects when the command ends before that. */
   saw (pattern: RegExp): Promise<RegExpExecArray>
   signal (name: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): void
+  /** Has something befall the process past all that would take care of it. */
+  fault (kind: Fault, error: unknown): void
+  /** The code with which the process ended itself at once. */
+  readonly exited: Promise<number>
+  hasExited (): boolean
 }
 
 /** Starts a command line; one that is still running when the test ends is stopped. */
@@ -26,11 +31,23 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
   const wrote = new EventTarget()
   setMaxListeners(0, wrote)
   const listeners: Array<{ signal: string, listener: () => void }> = []
+  let exit: (code: number) => void = () => {}
+  let hasExited = false
+  const exited = new Promise<number>(resolve => {
+    exit = code => {
+      hasExited = true
+      resolve(code)
+    }
+  })
+  const faultListeners: Array<(fault: Fault, error: unknown) => void> = []
   const io: Io = {
     environment,
     isTerminal,
     hasLostTerminal: () => hasLostTerminal,
     program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },
+    waitingBytes: () => 0,
+    onFault: listener => { faultListeners.push(listener) },
+    exit,
     out: text => { out += text; wrote.dispatchEvent(new Event('text')) },
     err: text => { err += text; wrote.dispatchEvent(new Event('text')) },
     onSignal: (signal, listener) => { listeners.push({ signal, listener }) }
@@ -47,6 +64,9 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
     err: () => err,
     log: () => out.split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Record<string, unknown>),
     signal,
+    exited,
+    hasExited: () => hasExited,
+    fault: (kind, error) => { for (const listener of faultListeners) listener(kind, error) },
     saw: async pattern => await new Promise((resolve, reject) => {
       const look = (): void => {
         const found = pattern.exec(out + err)

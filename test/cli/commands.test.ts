@@ -251,6 +251,9 @@ t.test('what fails without a reason of its own is told as it is', together, asyn
     hasLostTerminal: () => false,
     program: { file: '', flags: [] },
     onSignal: () => {},
+    onFault: () => {},
+    exit: () => {},
+    waitingBytes: () => 0,
     err: text => { err += text },
     // Anything can be thrown, also what is no Error.
     out: () => { throw 'gone' } // eslint-disable-line no-throw-literal

@@ -1,0 +1,54 @@
+import t from 'tap'
+import { Masking } from '../../src/config/masking.js'
+import { configSchema } from '../../src/config/schema.js'
+
+const config = configSchema.parse({
+  admin: { token: 'adm1n-token' },
+  upstreams: [
+    { url: 'https://gateway.example/api/p4th-key-of-a-gateway/', headers: { authorization: 'Bearer n0de-key', 'x-pin': '77' } },
+    { url: 'http://127.0.0.1:8081' }
+  ],
+  cache: { redis: { url: 'redis://us%2Fer:p%40ss"w\\ord@127.0.0.1:6379/2', username: null, sentinel: { password: null } } },
+  clients: { keys: [{ name: 'app', key: 'cl1ent-key' }] }
+})
+
+t.test('whatever quotes a secret of the configuration is shown without it: tokens, keys, headers of nodes, credentials and paths of URLs', async t => {
+  const masking = new Masking(config)
+  const cases: [string, string][] = [
+    ['token adm1n-token', 'token ***'],
+    ['sent Bearer n0de-key', 'sent ***'],
+    ['the key n0de-key alone', 'the key *** alone'],
+    ['GET https://gateway.example/api/p4th-key-of-a-gateway/v1', 'GET https://gateway.example***/v1'],
+    ['path p4th-key-of-a-gateway', 'path ***'],
+    ['connect redis://us%2Fer:p%40ss"w\\ord@127.0.0.1:6379/2', 'connect redis://***:p%40ss"w\\ord@127.0.0.1:6379/2'],
+    ["AUTH 'us/er' 'p@ss\"w\\ord'", "AUTH '***' '***'"],
+    ['client cl1ent-key twice cl1ent-key', 'client *** twice ***']
+  ]
+  for (const [text, shown] of cases) t.equal(masking.mask(text), shown)
+})
+
+t.test('a secret that is short is masked where it stands alone, and nothing else is', async t => {
+  const masking = new Masking(config)
+  t.equal(masking.mask('pin 77, but 1777 items at 127.0.0.1:8081'), 'pin ***, but 1777 items at 127.0.0.1:8081')
+  t.equal(new Masking(configSchema.parse({})).mask('nothing is secret here'), 'nothing is secret here')
+})
+
+t.test('in a line of JSON a secret is found however it is escaped there, and all else stays to the letter', async t => {
+  const masking = new Masking(config)
+  const line = `${JSON.stringify({ level: 50, err: { message: 'said p@ss"w\\ord', stack: 'Error:\nn0de-key\n' }, 'adm1n-token': 1 })}\n`
+  t.same(JSON.parse(masking.maskJson(line)), { level: 50, err: { message: 'said ***', stack: 'Error:\n***\n' }, '***': 1 })
+  const large = '{"level":40,"version":18446744073709551615,"msg":"a \\u00e9 b"}\n'
+  t.equal(masking.maskJson(large), large)
+})
+
+t.test('after another configuration was taken in, its secrets are masked and those of the one before still are', async t => {
+  const masking = new Masking(config)
+  masking.take(configSchema.parse({ admin: { token: 'second-token' } }))
+  t.equal(masking.mask('adm1n-token second-token'), '*** ***')
+  masking.take(configSchema.parse({ admin: { token: 'third-token' } }))
+  t.equal(masking.mask('adm1n-token second-token third-token'), 'adm1n-token *** ***', 'no more than that, or there would be no end of them')
+})
+
+t.test('a secret that is no valid escape of a URL is masked as it stands', async t => {
+  t.equal(new Masking(configSchema.parse({ admin: { token: '100%-secret' } })).mask('100%-secret'), '***')
+})
