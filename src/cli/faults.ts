@@ -14,7 +14,7 @@ export interface Faulty {
 
 // How a system tells of a process that a signal has ended.
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
-// A terminal and npm, or timeout(1), tell of one Ctrl-C each by itself: what comes twice at a time was said once.
+// A terminal and npm, or timeout(1), tell of one Ctrl-C each by itself: what comes twice at a time was said once, and nothing is said of it before that is over.
 const oneWordMs = 50
 // A process whose state is in doubt lets what is under way end, but not for long: its answers are in doubt too.
 const lastPatience = { drainMs: 0, graceMs: 1000, lastMs: 500 }
@@ -27,7 +27,7 @@ export async function toldToStop (io: Io, now: () => number): Promise<Signal> {
     const hear = (signal: Signal): void => {
       if (firstAtMs === undefined) {
         firstAtMs = now()
-        resolve(signal)
+        setTimeout(resolve, oneWordMs, signal)
       } else if (now() - firstAtMs >= oneWordMs) io.exit(signalCodes[signal])
     }
     for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, () => { hear(signal) })
