@@ -40,6 +40,8 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
   app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })
   app.setErrorHandler((error, request, reply) => { failWith(context, takenFrom(request, reply, context), error) })
+  // Fastify notes when a request came where somebody wants to hear of its answer, and not else; what took how long is made of that.
+  app.addHook('onResponse', (_request, _reply, done) => { done() })
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })

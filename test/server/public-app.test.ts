@@ -252,6 +252,18 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
   t.match(log.join(''), /nobody foresaw this/)
 })
 
+t.test('the time that an answer took counts from its request, whoever had to be asked for it', async t => {
+  const stub = await stubNode(t, (_request, response) => { setTimeout(() => { ok(response, '[]') }, 120) })
+  const varve = await varveAt(t, stub.url, { log: { access: true } })
+  await varve.get(modules)
+  await varve.get('/v1/spec.json')
+  for (const series of ['{endpoint="account_modules",outcome="miss"}', '{endpoint="other",outcome="forwarded"}']) {
+    const seconds = await varve.metric(`varve_request_duration_seconds_sum${series}`) ?? 0
+    t.ok(seconds > 0.1 && seconds < 5, `${series} ${seconds}`)
+  }
+  t.ok(varve.log.filter(({ msg }) => msg === 'answered').every(({ tookMs }) => Number(tookMs) > 100))
+})
+
 t.test('the admin listener serves metrics, health and readiness, and refuses to change anything', async t => {
   const stub = await stubNode(t, (_request, response) => { response.writeHead(200, stamps()).end() })
   const varve = await varveAt(t, stub.url)
