@@ -38,7 +38,7 @@ function written (dir: string, config: unknown): string {
 function printed (environment: Environment, run: (io: Io) => unknown): string {
   let text = ''
   const add = (more: string): void => { text += more }
-  run({ environment, out: add, err: add, isTerminal: true, hasLostTerminal: () => false, program: { file: '', flags: [] }, onSignal: () => {} })
+  run({ environment, out: add, err: add, isTerminal: true, hasLostTerminal: () => false, program: { file: '', flags: [] }, onSignal: () => {}, onFault: () => {}, waitingBytes: () => 0, exit: () => {} })
   return text
 }
 

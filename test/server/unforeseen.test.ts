@@ -1,18 +1,14 @@
 import { Agent } from 'node:http'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { Spellings } from '../../src/cache/spellings.js'
-import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics.js'
 import { type Parts } from '../../src/proxy/parts.js'
-import { Stamper } from '../../src/proxy/stamp.js'
 import { adminApp } from '../../src/server/admin-app.js'
-import { Cors } from '../../src/server/cors.js'
-import { Drain } from '../../src/server/drain.js'
 import { publicApp } from '../../src/server/public-app.js'
 import { type PublicParts, tellUnforeseen } from '../../src/server/reply.js'
 import { ask, type Ask } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
+import { publicPartsOf } from '../support/public-parts.js'
 import { ok, stubNode } from '../support/stub-node.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -24,8 +20,7 @@ async function broken (t: Test, change: (whole: PublicParts, parts: Parts) => Pu
   const { parts } = partsAt(t, stub.url)
   const log: string[] = []
   const metrics = new Metrics()
-  const whole = { config: configSchema.parse({}), known: new Spellings(1e6), parts, stamper: new Stamper(parts, 'revalidate'), metrics, log: pino({}, { write: line => log.push(line) }), drain: new Drain(), cors: new Cors('*') } as PublicParts
-  const app = publicApp(change(whole, parts))
+  const app = publicApp(change(publicPartsOf(parts, { metrics, log: pino({}, { write: line => log.push(line) }) }), parts))
   t.teardown(async () => { await app.close() })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
