@@ -1,7 +1,8 @@
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
 import { type Arrival, arrivalResults } from './ledger/arrivals.js'
-import { addGauges, type Observed } from './metrics/gauges.js'
 import { ClientSeries } from './metrics/client-series.js'
+import { type CutReason, cutReasons } from './metrics/cut-reasons.js'
+import { addGauges, addGaugesOf, type Observed, type ObservedClients } from './metrics/gauges.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
 import { type HedgeResult, hedgeResults } from './nodes/hedges.js'
@@ -52,6 +53,9 @@ export class Metrics {
   readonly #redisErrors = new Counter({ ...this.#at, name: 'varve_redis_errors_total', help: 'What Redis did not do, or not in time.', labelNames: ['operation'] })
   readonly #redisSeconds = new Histogram({ ...this.#at, name: 'varve_redis_duration_seconds', help: 'Time Redis took.', labelNames: ['operation'], buckets: seconds })
 
+  readonly #cut = new Counter({ ...this.#at, name: 'varve_connections_cut_total', help: 'Connections of clients that were ended before the client would have, by why.', labelNames: ['reason'] })
+  readonly #shed = new Counter({ ...this.#at, name: 'varve_shed_total', help: 'Reads that were refused since no hit, while the event loop was late.' })
+
   readonly #workersLost = new Counter({ ...this.#at, name: 'varve_workers_lost_total', help: 'Workers that have ended by themselves, or hung, and were replaced.' })
   readonly #reloads = new Counter({ ...this.#at, name: 'varve_config_reloads_total', help: 'Times that the configuration was read anew, by what came of it.', labelNames: ['result'] })
 
@@ -81,6 +85,7 @@ export class Metrics {
     for (const result of arrivalResults) this.#waits.inc({ result }, 0)
     for (const result of auditResults) this.#audits.inc({ result }, 0)
     for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
+    for (const reason of cutReasons) this.#cut.inc({ reason }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
     for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
     for (const kind of ['request', 'rejection', 'exception']) this.#unhandled.inc({ kind }, 0)
@@ -99,6 +104,11 @@ export class Metrics {
   /** Has the lines that a log has lost counted too. */
   observeLog (lost: () => number): void {
     this.#lostLines = lost
+  }
+
+  /** The same of clients' connections. */
+  observeClients (clients: ObservedClients): void {
+    addGaugesOf(this.registry, clients)
   }
 
   get contentType (): string {
@@ -149,6 +159,14 @@ export class Metrics {
 
   staleLatest (): void {
     this.#staleLatest.inc()
+  }
+
+  cut (reason: CutReason): void {
+    this.#cut.inc({ reason })
+  }
+
+  shed (): void {
+    this.#shed.inc()
   }
 
   workerLost (): void {

@@ -5,15 +5,19 @@ import { type Buckets, LocalBuckets } from '../clients/buckets.js'
 import { Masking } from '../config/masking.js'
 import { type Config, hostAndPort, isShared } from '../config/schema.js'
 import { type Metrics } from '../metrics.js'
+import { type Parts } from '../proxy/parts.js'
 import { Stamper } from '../proxy/stamp.js'
 import { Access } from '../server/access.js'
+import { ClientConnections } from '../server/client-connections.js'
 import { Cors } from '../server/cors.js'
 import { Drain } from '../server/drain.js'
+import { lagEveryMs, LoopLag } from '../server/loop-lag.js'
 import { exchangePublicApp, publicApp, requestIds } from '../server/public-app.js'
 import { type PublicParts } from '../server/reply.js'
 import { type StatusParts } from '../server/status.js'
 import { within } from '../within.js'
 import { type Patience } from '../workers/messages.js'
+import { placesFor } from './room.js'
 import { build, type Built, type Hooks, knownReadsOf, settingsOf } from './build.js'
 import { type Purger, purgerOf } from './purger.js'
 import { stopGracefully } from './stop.js'
@@ -39,6 +43,8 @@ export interface Reader {
 
 // How long a start waits for the node's first word.
 const startMs = 3000
+// How often an eye is kept on clients' connections.
+const tickMs = 1000
 
 /** Builds what answers reads, not yet listening. */
 export async function readerOf (config: Config, sandboxUrl: string | undefined, log: Logger, hooks: Hooks = {}): Promise<Reader> {
@@ -46,6 +52,20 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   const { parts, metrics, nodes, generations, sharing, certificate } = built
   const { tracker, forgetting } = parts
   const drain = new Drain()
+  const clients = new ClientConnections(roomFor(config), {
+    cut: reason => { metrics.cut(reason) },
+    onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, 'there is no room for more connections of clients: new ones are closed at once') }
+  })
+  const lag = new LoopLag({
+    now: parts.now,
+    onShed: () => { metrics.shed() },
+    onChange: isShedding => {
+      if (isShedding) log.warn('there is more to do than can be done in time: only what is kept is served')
+      else log.info('there is time again: everything is served')
+    }
+  })
+  metrics.observeClients(clients)
+  const timers = [setInterval(() => { clients.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
   let current = config
   const masking = new Masking(config)
   const nextId = requestIds()
@@ -57,11 +77,12 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   }
   const close = async (): Promise<void> => {
     certificate?.close()
+    timers.forEach(clearInterval)
     nodes.stop()
     await Promise.all([nodes.close(), sharing?.stop()])
   }
   return {
-    status: { tracker, fleet: nodes.fleet, drain, degradedShare: () => (sharing?.degraded() ?? []).map(text => masking.mask(text)), degradedCertificate: () => certificate?.complaints ?? [] },
+    status: { tracker, fleet: nodes.fleet, drain, clients, lag, degradedShare: () => (sharing?.degraded() ?? []).map(text => masking.mask(text)), degradedCertificate: () => certificate?.complaints ?? [] },
     metrics,
     built,
     mask: text => masking.mask(text),
@@ -78,6 +99,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       const serve = await exchangePublicApp(app, contextOf(next), nextId)
       await nodes.exchange(next)
       serve()
+      clients.allow(roomFor(next))
       current = next
       masking.take(next)
     },
@@ -92,11 +114,17 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
 
   function contextOf (of: Config): PublicParts {
     // What is kept has its own lines printed under the names that it was kept with.
-    const mine = { ...parts, settings: settingsOf({ ...of, headers: config.headers }) }
+    const mine: Parts = { ...parts, requireLeisure: () => { lag.requireLeisure() }, settings: settingsOf({ ...of, headers: config.headers }) }
     const access = new Access(of, buckets)
     metrics.knows(access.names)
     const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required)
-    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors: new Cors(of.cors.origins), certificate }
+    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors: new Cors(of.cors.origins), clients, certificate }
+  }
+
+  function roomFor (of: Config): number {
+    const { limit, isCut } = placesFor(of)
+    if (isCut) log.warn({ key: 'limits.connections', limit }, 'this process may open too few files for so many connections beside those to nodes: so many are let in')
+    return limit
   }
 }
 

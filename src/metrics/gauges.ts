@@ -16,6 +16,11 @@ export interface Observed {
   readonly certificate?: { readonly notAfterSeconds: number } | undefined
 }
 
+/** What gauges read of clients' connections. */
+export interface ObservedClients {
+  readonly open: number
+}
+
 /** What one number is made of those of several processes: of what each has for itself the sum, else what an operator should know of. */
 type Across = 'sum' | 'max' | 'min'
 
@@ -26,36 +31,41 @@ export function addGauges (registry: Registry, { tracker, arrivals, memory, flee
   const shown = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): Labelled[] => [[{}, tracker.position === undefined ? NaN : Number(read(tracker.position))]]
   const each = (read: (member: Member) => number) => (): Labelled[] => fleet.members.map(member => [{ upstream: member.node.name }, read(member)])
   const tier = (read: () => number) => (): Labelled[] => [[{ tier: 'memory' }, read()]]
-  add('varve_ledger_version', 'The ledger version shown to clients.', 'max', [], shown(({ head }) => head.version))
-  add('varve_ledger_oldest_version', 'The oldest version that a node still has.', 'min', [], shown(({ oldest }) => oldest.version))
-  add('varve_ledger_block_height', 'The block height shown to clients.', 'max', [], shown(({ head }) => head.blockHeight))
-  add('varve_ledger_oldest_block_height', 'The oldest block that a node still has.', 'min', [], shown(({ oldest }) => oldest.blockHeight))
-  add('varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', 'max', [], () => [[{}, tracker.ageMs / 1000]])
-  add('varve_waiting_for_version', 'Reads that wait for the fleet to reach a version.', 'sum', [], () => [[{}, arrivals.waiting]])
-  add('varve_upstream_up', 'Whether the node answers and is asked.', 'min', ['upstream'], each(({ isUp }) => Number(isUp)))
-  add('varve_upstream_lag_versions', 'How far the node is behind the position shown.', 'max', ['upstream'],
+  add(registry, 'varve_ledger_version', 'The ledger version shown to clients.', 'max', [], shown(({ head }) => head.version))
+  add(registry, 'varve_ledger_oldest_version', 'The oldest version that a node still has.', 'min', [], shown(({ oldest }) => oldest.version))
+  add(registry, 'varve_ledger_block_height', 'The block height shown to clients.', 'max', [], shown(({ head }) => head.blockHeight))
+  add(registry, 'varve_ledger_oldest_block_height', 'The oldest block that a node still has.', 'min', [], shown(({ oldest }) => oldest.blockHeight))
+  add(registry, 'varve_ledger_position_age_seconds', 'Time since an answer last confirmed the position.', 'max', [], () => [[{}, tracker.ageMs / 1000]])
+  add(registry, 'varve_waiting_for_version', 'Reads that wait for the fleet to reach a version.', 'sum', [], () => [[{}, arrivals.waiting]])
+  add(registry, 'varve_upstream_up', 'Whether the node answers and is asked.', 'min', ['upstream'], each(({ isUp }) => Number(isUp)))
+  add(registry, 'varve_upstream_lag_versions', 'How far the node is behind the position shown.', 'max', ['upstream'],
     each(({ window }) => window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))))
-  add('varve_upstream_oldest_version', 'The oldest version that the node has.', 'max', ['upstream'], each(({ window }) => Number(window?.oldest ?? NaN)))
-  add('varve_upstream_under_way', 'Requests that are under way to the node.', 'sum', ['upstream'], each(({ node }) => node.budget.underWay))
-  add('varve_upstream_waiting', 'Requests that wait for their turn at the node.', 'sum', ['upstream'], each(({ node }) => node.budget.waiting))
-  add('varve_redis_up', 'Whether Redis answers; 0 where none is configured.', 'min', [], () => [[{}, Number(redis?.isUp ?? false)]])
-  if (certificate !== undefined) add('varve_tls_certificate_not_after_seconds', 'When the certificate of the public listener ends, in Unix time.', 'min', [], () => [[{}, certificate.notAfterSeconds]])
-  add('varve_workers', 'Processes that answer reads.', 'sum', [], () => [[{}, 1]])
-  add('varve_cache_entries', 'Entries kept.', 'sum', ['tier'], tier(() => memory.entries))
-  add('varve_cache_bytes', 'What the entries cost, keys and overhead included.', 'sum', ['tier'], tier(() => memory.bytes))
+  add(registry, 'varve_upstream_oldest_version', 'The oldest version that the node has.', 'max', ['upstream'], each(({ window }) => Number(window?.oldest ?? NaN)))
+  add(registry, 'varve_upstream_under_way', 'Requests that are under way to the node.', 'sum', ['upstream'], each(({ node }) => node.budget.underWay))
+  add(registry, 'varve_upstream_waiting', 'Requests that wait for their turn at the node.', 'sum', ['upstream'], each(({ node }) => node.budget.waiting))
+  add(registry, 'varve_redis_up', 'Whether Redis answers; 0 where none is configured.', 'min', [], () => [[{}, Number(redis?.isUp ?? false)]])
+  if (certificate !== undefined) add(registry, 'varve_tls_certificate_not_after_seconds', 'When the certificate of the public listener ends, in Unix time.', 'min', [], () => [[{}, certificate.notAfterSeconds]])
+  add(registry, 'varve_workers', 'Processes that answer reads.', 'sum', [], () => [[{}, 1]])
+  add(registry, 'varve_cache_entries', 'Entries kept.', 'sum', ['tier'], tier(() => memory.entries))
+  add(registry, 'varve_cache_bytes', 'What the entries cost, keys and overhead included.', 'sum', ['tier'], tier(() => memory.bytes))
+}
 
-  function add (name: string, help: string, across: Across, labelNames: string[], read: () => Labelled[]): void {
-    const gauge: Gauge = new Gauge({
-      name,
-      help,
-      labelNames,
-      aggregator: across,
-      registers: [registry],
-      collect: () => {
-        // A node may have left the configuration.
-        gauge.reset()
-        for (const [labels, value] of read()) gauge.set(labels, value)
-      }
-    })
-  }
+/** Registers what is measured of clients' connections. */
+export function addGaugesOf (registry: Registry, clients: ObservedClients): void {
+  add(registry, 'varve_connections', 'Connections of clients that are open.', 'sum', [], () => [[{}, clients.open]])
+}
+
+function add (registry: Registry, name: string, help: string, across: Across, labelNames: string[], read: () => Labelled[]): void {
+  const gauge: Gauge = new Gauge({
+    name,
+    help,
+    labelNames,
+    aggregator: across,
+    registers: [registry],
+    collect: () => {
+      // A node may have left the configuration.
+      gauge.reset()
+      for (const [labels, value] of read()) gauge.set(labels, value)
+    }
+  })
 }

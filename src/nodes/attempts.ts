@@ -1,7 +1,7 @@
 import { type Answer, headerOf, speaksOfNode } from '../reads/answer.js'
 import { type Flaw } from './best-answer.js'
 import { type Member } from './member.js'
-import { type FailureReason, NodeFailure } from './node-failure.js'
+import { type FailureReason, NodeFailure, saysNothing } from './node-failure.js'
 import { type Question } from './question.js'
 import { restOf } from './retry-after.js'
 import { type Recall } from './taking-back.js'
@@ -95,7 +95,7 @@ export class Attempts {
       }
       return { answer, flaw }
     } catch (error) {
-      if (error instanceof NodeFailure && !isOurs(error)) health.failed(error.told, look === undefined || unreached.has(error.reason))
+      if (error instanceof NodeFailure && !saysNothing(error)) health.failed(error.told, look === undefined || unreached.has(error.reason))
       throw error
     } finally {
       health.ended()
@@ -112,9 +112,4 @@ export class Attempts {
 
 function probeTimeOf ({ node }: Member): number {
   return Math.min(node.timeoutMs, probeMs)
-}
-
-// A question that was taken back, or never sent, says nothing of the node.
-function isOurs ({ reason }: NodeFailure): boolean {
-  return reason === 'taken_back' || reason === 'busy'
 }

@@ -1,7 +1,7 @@
 import { type StampedPosition } from '../ledger/position.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Answer } from '../reads/answer.js'
-import { NodeFailure } from './node-failure.js'
+import { NodeFailure, saysNothing } from './node-failure.js'
 import { Fenced } from './welcome.js'
 import { type Question, questionOfItself } from './question.js'
 
@@ -100,8 +100,8 @@ export class HeadPoll {
       this.#options.onState('answered')
     } catch (error) {
       // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is one that another has overtaken, or that never left.
-      const isBusy = error instanceof NodeFailure && error.reason === 'busy'
-      if (!this.#isOver && !isBusy && polledAt >= this.#answeredAt) this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
+      const isNothing = error instanceof NodeFailure && saysNothing(error)
+      if (!this.#isOver && !isNothing && polledAt >= this.#answeredAt) this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
     }
   }
 }

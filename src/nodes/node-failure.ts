@@ -3,7 +3,7 @@ import { Unresolved } from '../names.js'
 import { NoTurn } from './budget.js'
 
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
-export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'unresolved', 'busy', 'taken_back'] as const
+export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'unresolved', 'busy', 'exhausted', 'taken_back'] as const
 
 // What this machine has run out of.
 const ours = new Set<unknown>(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
@@ -37,6 +37,11 @@ export function isDeadConnection (error: unknown): boolean {
   return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0
 }
 
+/** Whether a question was taken back, or never sent, for lack of a turn or of what this machine has run out of: that says nothing of the node. */
+export function saysNothing ({ reason }: NodeFailure): boolean {
+  return reason === 'taken_back' || reason === 'busy' || reason === 'exhausted'
+}
+
 function reasonOf (error: unknown): FailureReason {
   if (error instanceof NoTurn) return 'busy'
   if (error instanceof Unresolved) return 'unresolved'
@@ -48,7 +53,7 @@ function reasonOf (error: unknown): FailureReason {
   const code = codeOf(error)
   if (code === 'ECONNREFUSED') return 'refused'
   // Nothing was sent, for want of a file descriptor or a port of one's own: that says nothing of the node.
-  if (ours.has(code)) return 'busy'
+  if (ours.has(code)) return 'exhausted'
   return code === 'ECONNRESET' || code === 'EPIPE' ? 'cut_short' : 'unreachable'
 }
 

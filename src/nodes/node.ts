@@ -3,7 +3,7 @@ import { type Answer } from '../reads/answer.js'
 import { Budget, NoTurn, type Turn } from './budget.js'
 import { Connections, type Reach } from './connections.js'
 import { Foresight } from './foresight.js'
-import { NodeFailure } from './node-failure.js'
+import { NodeFailure, saysNothing } from './node-failure.js'
 import { type Question } from './question.js'
 import { type Reception } from './reception.js'
 import { type Recall } from './taking-back.js'
@@ -124,7 +124,7 @@ export class LedgerNode {
       const failure = this.#failureOf(error, leftMs, timeoutMs)
       // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered, or never sent.
       const isOld = failure.reason === 'timeout' && started < this.#answeredAt
-      if (signal?.aborted !== true && !isOld && failure.reason !== 'busy') this.#up = false
+      if (signal?.aborted !== true && !isOld && !saysNothing(failure)) this.#up = false
       tell(failure.reason)
       throw failure
     }

@@ -80,6 +80,7 @@ export function lagging (): Refusal {
 
 /** Asks and learns from each answer that comes; undefined where those who answered deny a version that was already shown. */
 async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<Judged | undefined> {
+  parts.requireLeisure?.()
   const before = parts.tracker.chain?.generation
   let seen: Judged | undefined
   let untrue: NotKeptReason | undefined

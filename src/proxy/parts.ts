@@ -99,6 +99,8 @@ export interface Parts {
   readonly client?: string | undefined
   /** Whether a node may be asked for that client now is asked of this, where it may not ask for all that it likes; throws the refusal. */
   readonly admit?: (() => Promise<void>) | undefined
+  /** Refuses what would be asked of a node while there is no time for more than what is kept. */
+  readonly requireLeisure?: (() => void) | undefined
   /** Finds out which chain it is, from a node, or from what is remembered where none answers. */
   readonly settle: () => Promise<void>
   readonly pruning: Pruning

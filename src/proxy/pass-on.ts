@@ -18,6 +18,7 @@ export async function passOn (parts: Parts, { minVersion, ...question }: PassedQ
   const { version, events } = whatIn(question.target)
   // What may write is nothing to wait for.
   const needs = isIdempotent ? { speaksOf: version, atLeast: readMinVersion(minVersion) } : { speaksOf: undefined, atLeast: undefined }
+  parts.requireLeisure?.()
   await parts.admit?.()
   if (isAhead(parts, needs)) await arrive(parts, needs)
   const atLeast = parts.tracker.position?.head.version

@@ -1,11 +1,18 @@
-import { ServerResponse, STATUS_CODES } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { refusedStatus } from '../proxy/outcomes.js'
 import { Refusal } from '../reads/refusal.js'
 import { methodNotAllowed } from '../reads/unknown-route.js'
+import { type CutReason } from '../metrics/cut-reasons.js'
+import { answerOn } from './answer-on.js'
 
 /** Answers what Node's parser could not read as a request, in the node's shape, and closes the connection; tells the status that it answered with. */
 export function answerClientErrors (error: Error & { code?: string }, socket: Socket, answered: (status: number) => void): void {
+  // Whoever has not got through the handshake could not read it.
+  if (isOfTls(error)) {
+    socket.destroy()
+    return
+  }
   endWith(new Refusal(statusOf(error.code), 'web_framework_error', 'the request could not be read'), socket, answered)
 }
 
@@ -31,6 +38,19 @@ function replyOf ({ status, lines, body }: Refusal, answered: (status: number) =
     `Cache-Status: ${refusedStatus}\r\n${allow}Connection: close\r\n\r\n${body}`
 }
 
+/** Why a client is cut off that has been too slow; undefined for any other error. */
+export function slownessOf ({ code }: Error & { code?: string }, socket: Socket): CutReason | undefined {
+  switch (code) {
+    case 'ERR_TLS_HANDSHAKE_TIMEOUT': return 'handshake'
+    case 'ERR_HTTP_REQUEST_TIMEOUT': return answerOn(socket)?.req.complete === false ? 'body' : 'head'
+    default: return undefined
+  }
+}
+
+function isOfTls ({ code = '' }: Error & { code?: string }): boolean {
+  return code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')
+}
+
 function statusOf (code: string | undefined): 400 | 408 | 431 {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW': return 431
@@ -39,9 +59,8 @@ function statusOf (code: string | undefined): 400 | 408 | 431 {
   }
 }
 
-// Node keeps the answer that a connection is waiting for here, and its own default handler looks at the same place.
 // An answer to the very request that broke off, its body still coming, is not due any more.
 function answerDueOn (socket: Socket): ServerResponse | undefined {
-  const message = '_httpMessage' in socket ? socket._httpMessage : undefined
-  return message instanceof ServerResponse && (message.headersSent || message.req.complete) ? message : undefined
+  const message = answerOn(socket)
+  return message !== undefined && (message.headersSent || message.req.complete) ? message : undefined
 }

@@ -2,7 +2,7 @@ import { type Server } from 'node:http'
 import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
-import { answerClientErrors, refuseTunnel } from './client-errors.js'
+import { answerClientErrors, refuseTunnel, slownessOf } from './client-errors.js'
 import { takenFrom } from './exchange.js'
 import { answerInFront } from './in-front.js'
 import { Limits } from './limits.js'
@@ -14,6 +14,10 @@ import { mostLines } from './requirements.js'
 const headersTimeoutMs = 5000
 const requestTimeoutMs = 8000
 const checkEveryMs = 1000
+// The same of a TLS handshake, which Node would wait two minutes for.
+const handshakeTimeoutMs = 5000
+// Load balancers, and nginx as one, keep theirs for 60 s: they are to close it, since a request that meets our close on its way is lost.
+const keepAliveTimeoutMs = 72_000
 
 /** The public listener, not yet listening. */
 export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
@@ -24,16 +28,23 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     trustProxy: trustProxy.length > 0 && [...trustProxy],
     bodyLimit: limits.bodyKb * 1024,
     requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
     // A stop answers what still arrives on kept connections and closes them with that answer.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
-    http: { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 },
-    clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, refused) },
+    clientErrorHandler: (error, socket) => {
+      const slowness = slownessOf(error, socket)
+      if (slowness !== undefined) context.metrics.cut(slowness)
+      answerClientErrors(error, socket, refused)
+    },
     frameworkErrors: (error, request, reply) => { failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error) }
   }
-  const app = fastify({ ...options, ...(certificate && { https: certificate.identity }) })
+  const http = { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 }
+  // Of the two the framework takes one.
+  const app = fastify({ ...options, ...(certificate === undefined ? { http } : { https: { ...http, ...certificate.identity, handshakeTimeout: handshakeTimeoutMs } }) })
   certificate?.watch(identity => { (app.server as SecureServer).setSecureContext(identity) })
+  context.clients.attach(app.server)
   // Node's own number, said since what is over is refused by it.
   app.server.maxHeadersCount = mostLines
   // Node would answer an expectation that it does not know past the one place that replies.

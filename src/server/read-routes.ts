@@ -18,7 +18,7 @@ import { wishesOf } from './wishes.js'
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
-  const turns = new Turns()
+  const turns = new Turns(() => { context.metrics.cut('ahead') })
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
       await turns.take(request.raw, reply.raw)

@@ -12,6 +12,7 @@ import { type Rest } from '../reads/answer.js'
 import { type Refusal } from '../reads/refusal.js'
 import { type Access } from './access.js'
 import { type Certificate } from './certificate.js'
+import { type ClientConnections } from './client-connections.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type Exchange } from './exchange.js'
@@ -29,13 +30,14 @@ export interface PublicParts {
   readonly log: Logger
   readonly drain: Drain
   readonly cors: Cors
+  readonly clients: ClientConnections
   /** Of a listener over TLS. */
   readonly certificate?: Certificate | undefined
 }
 
-// A client that stops reading is cut off, or it would hold the answer, and a connection of the node's with it, for ever.
-const stalledMs = 30_000
+const bitBytes = 64 * 1024
 const none: readonly string[] = []
+const nothing = Buffer.alloc(0)
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
 export function replyWith (context: PublicParts, exchange: Exchange, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply): void {
@@ -98,20 +100,31 @@ function write ({ status, body, rest }: Reply, method: string, raw: ServerRespon
   const isBodiless = method === 'HEAD' || status === 204 || status === 304
   if (rest !== undefined && !isBodiless) return stream(body, rest, raw)
   rest?.destroy()
-  raw.end(isBodiless ? undefined : body)
-  // What the system has taken whole needs no watching, whatever the client does.
-  if (raw.writableLength > 0) cutOffWhoStalls(raw)
+  if (body === undefined || isBodiless) raw.end()
+  else writeInBits(body, raw, last => { raw.end(last) })
 }
 
 /** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
 function stream (begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
-  cutOffWhoStalls(raw)
-  // A client that leaves is told of by the pipeline, one that has left already is not.
-  if (raw.destroyed) rest.destroy()
-  if (begun !== undefined) raw.write(begun)
-  pipeline(rest, raw).catch(() => { raw.destroy() })
+  const letGo = (): void => { rest.destroy() }
+  // A client that leaves is told of by the pipeline, one that has left already, or leaves before that, is not.
+  if (raw.destroyed) letGo()
+  raw.once('close', letGo)
+  writeInBits(begun ?? nothing, raw, last => {
+    raw.off('close', letGo)
+    if (last.length > 0) raw.write(last)
+    pipeline(rest, raw).catch(() => { raw.destroy() })
+  })
 }
 
-function cutOffWhoStalls (raw: ServerResponse): void {
-  raw.setTimeout(stalledMs, () => { raw.destroy() })
+/** A long body goes to the system bit by bit: how much of one bit a client has taken is told by nothing. */
+function writeInBits (body: Buffer, raw: ServerResponse, onLast: (bit: Buffer) => void): void {
+  let at = 0
+  const go = (): void => {
+    // Of two, few clients notice the first.
+    if (body.length - at <= 2 * bitBytes) return onLast(at === 0 ? body : body.subarray(at))
+    if (raw.write(body.subarray(at, at += bitBytes))) go()
+    else raw.once('drain', go)
+  }
+  go()
 }

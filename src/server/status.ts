@@ -8,6 +8,8 @@ export interface StatusParts {
   readonly tracker: Tracker
   readonly fleet: { readonly members: readonly Member[] }
   readonly drain: Drain
+  readonly clients: { readonly isFull: boolean }
+  readonly lag: { readonly isShedding: boolean }
   /** What is wrong with the tier that replicas share. */
   readonly degradedShare: () => readonly string[]
   /** What is wrong with the certificate of the public listener. */
@@ -21,7 +23,7 @@ export interface Readiness {
 }
 
 /** History is served with every node gone, so a node that is down is a degradation and no reason to send clients away. */
-export function readinessOf ({ tracker, fleet, drain, degradedShare, degradedCertificate }: StatusParts): Readiness {
+export function readinessOf ({ tracker, fleet, drain, clients, lag, degradedShare, degradedCertificate }: StatusParts): Readiness {
   return {
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
@@ -29,7 +31,9 @@ export function readinessOf ({ tracker, fleet, drain, degradedShare, degradedCer
       ...(tracker.position === undefined ? ['no node has been reached yet'] : []),
       ...fleet.members.flatMap(complaintOf),
       ...degradedShare(),
-      ...degradedCertificate()
+      ...degradedCertificate(),
+      ...(clients.isFull ? ['there is no room for more connections of clients'] : []),
+      ...(lag.isShedding ? ['there is too much to do: only what is kept is served'] : [])
     ]
   }
 }

@@ -11,13 +11,21 @@ const maxWaiting = 256
  */
 export class Turns {
   readonly #waiting = new WeakMap<Socket, number>()
+  readonly #onCut: () => void
+
+  constructor (onCut: () => void) {
+    this.#onCut = onCut
+  }
 
   /** Resolves when every earlier answer on the connection is out; never for a client that leaves first. */
   async take ({ socket }: IncomingMessage, response: ServerResponse): Promise<void> {
     if (response.socket !== null) return
     const waiting = this.#waiting.get(socket) ?? 0
     // Who sends without end and reads nothing would fill the memory (law 10).
-    if (waiting === maxWaiting) socket.destroy()
+    if (waiting === maxWaiting) {
+      this.#onCut()
+      socket.destroy()
+    }
     this.#waiting.set(socket, waiting + 1)
     await once(response, 'socket')
     this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1)

@@ -6,6 +6,7 @@ import { Metrics } from '../../src/metrics.js'
 import { type Parts } from '../../src/proxy/parts.js'
 import { Stamper } from '../../src/proxy/stamp.js'
 import { Access } from '../../src/server/access.js'
+import { ClientConnections } from '../../src/server/client-connections.js'
 import { Cors } from '../../src/server/cors.js'
 import { Drain } from '../../src/server/drain.js'
 import { type PublicParts } from '../../src/server/reply.js'
@@ -23,6 +24,7 @@ export function publicPartsOf (parts: Parts, change: Partial<PublicParts> = {}):
     log: pino({ level: 'silent' }),
     drain: new Drain(),
     cors: new Cors('*'),
+    clients: new ClientConnections(Infinity, { cut: () => {}, onFull: () => {} }),
     ...change
   }
 }
