@@ -2,7 +2,7 @@ import { type Socket } from 'node:net'
 
 // By seconds. So long a client may take nothing at all, or less than the least below: a network that is away for a moment is back by then, and whoever asks
 // is still cut off within ten seconds, as those are that send slowly.
-const windowTicks = 7
+const windowTicks = 6
 // 16 KB a second, of whoever has more to take: slower than any network that a ledger is read over, and 8 MB take minutes by it and not days.
 const leastBytes = windowTicks * 16 * 1024
 

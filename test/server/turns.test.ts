@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { OutgoingMessage, type ServerResponse } from 'node:http'
+import { type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ask } from '../support/client.js'
+import { hurryClients } from '../support/hurried.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAt } from '../support/varve.js'
@@ -70,12 +71,11 @@ t.test('a client that sends ahead without end is cut off', async t => {
   client.write(get(modules).repeat(400))
   await closed
   t.equal(stub.asked.length, 1)
+  t.equal(await varve.metric('varve_connections_cut_total{reason="ahead"}'), 1)
 })
 
 t.test('a client that reads nothing of a long kept answer is cut off like any that stalls', async t => {
-  const { setTimeout: original } = OutgoingMessage.prototype
-  // Half a minute made short; sockets keep their time where no fake clock reaches.
-  t.intercept(OutgoingMessage.prototype, 'setTimeout', { value: function (this: OutgoingMessage, ms: number, done: () => void) { return original.call(this, Math.min(ms, 200), done) } })
+  hurryClients(t)
   const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(7 * mega)) })
   const varve = await varveAt(t, stub.url)
   await varve.get(modules)

@@ -16,10 +16,20 @@ const errorLevel = 50
 const exchanged = 'the configuration was exchanged'
 const reloadMs = 30_000
 
+/** What a process is begun with beside its configuration. */
+export interface Beginning {
+  /** Of Node itself. */
+  readonly flags?: readonly string[]
+  /** How many files it may have open. */
+  readonly descriptors?: number
+}
+
 /** Starts the compiled program with a configuration file, and waits until it can answer reads. */
-export async function startProgram (t: Test, config: object): Promise<Program> {
+export async function startProgram (t: Test, config: object, { flags = [], descriptors }: Beginning = {}): Promise<Program> {
   const file = join(t.testdir({ 'varve.yaml': JSON.stringify(config) }), 'varve.yaml')
-  const child = spawn(process.execPath, ['--inspect=127.0.0.1:0', join(import.meta.dirname, '../../../dist/cli.js'), 'serve', '--config', file], { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
+  const line = [process.execPath, '--inspect=127.0.0.1:0', ...flags, join(import.meta.dirname, '../../../dist/cli.js'), 'serve', '--config', file]
+  const [command = '', ...args] = descriptors === undefined ? line : ['/bin/sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, ...line]
+  const child = spawn(command, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => { child.kill('SIGKILL') })
   const program = new Program(child, file)
   await until(() => program.isListening, `it listens:\n${program.complaints.join('\n')}`)

@@ -1,0 +1,145 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { configSchema } from '../../src/config/schema.js'
+import { certificate, certificateKey } from '../support/certificate.js'
+import { hurryClients } from '../support/hurried.js'
+import { ok, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const held = modules.replace('500', '600')
+const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
+const cut = (reason: string): string => `varve_connections_cut_total{reason="${reason}"}`
+
+/** A client's connection, and what has come on it. */
+interface Client {
+  readonly socket: Socket
+  readonly closed: Promise<unknown>
+  text: string
+  /** Asks and waits for the answer. */
+  get (target: string): Promise<void>
+}
+
+function clientOf (t: Test, { url }: TestVarve): Client {
+  const { hostname, port, protocol } = new URL(url)
+  const socket = protocol === 'https:' ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false }) : connect(Number(port), hostname)
+  t.teardown(() => { socket.destroy() })
+  socket.on('error', () => {})
+  const closed = new Promise(resolve => { socket.once('close', resolve) })
+  const client: Client = {
+    socket,
+    closed,
+    text: '',
+    get: async target => {
+      client.text = ''
+      socket.write(wire(target))
+      await until(() => client.text.endsWith('[]'), 'an answer comes')
+    }
+  }
+  socket.on('data', (chunk: Buffer) => { client.text += chunk.toString('latin1') })
+  return client
+}
+
+async function idle (): Promise<void> {
+  // A second, as hurried.
+  await new Promise(resolve => { setTimeout(resolve, 150) })
+}
+
+async function holdingNode (t: Test): Promise<{ url: string, asked: string[], release: () => void }> {
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => { release = resolve })
+  const stub = await stubNode(t, (request, response) => {
+    if (request.url?.includes('600') === true) held.then(() => { ok(response, '[]') }, () => {})
+    else ok(response, '[]')
+  })
+  return { ...stub, release }
+}
+
+for (const isSecure of [false, true]) {
+  t.test(`where every place is taken the connection that is idle for longest makes room, and where none is idle the newcomer is closed at once${isSecure ? ', over TLS' : ''}`, async t => {
+    hurryClients(t)
+    const node = await holdingNode(t)
+    const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+    const tls = isSecure ? { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } } : {}
+    const varve = await varveAt(t, node.url, { limits: { connections: 3 }, upstream: { timeoutMs: 60_000 }, ...tls })
+    t.equal(await varve.metric(cut('room')), 0, 'the series are there from the start')
+    const clients = []
+    for (let nth = 0; nth < 3; nth++) {
+      const client = clientOf(t, varve)
+      await client.get(modules)
+      clients.push(client)
+      await idle()
+    }
+    t.equal(await varve.metric('varve_connections'), 3)
+    const [first, second, third] = clients as [Client, Client, Client]
+    // The first has been in use since.
+    await first.get(modules)
+    await idle()
+    const fourth = clientOf(t, varve)
+    await fourth.get(modules)
+    await second.closed
+    t.match([first, third].map(({ socket }) => socket.destroyed), [false, false])
+    t.equal(await varve.metric(cut('room')), 1)
+    for (const { socket } of [first, third, fourth]) socket.write(wire(held))
+    await until(() => node.asked.length === 2, 'all wait for the node')
+    await idle()
+    for (let nth = 0; nth < 3; nth++) await clientOf(t, varve).closed
+    t.equal(await varve.metric(cut('full')), 3)
+    t.equal(await varve.metric('varve_connections'), 3)
+    t.match(JSON.parse((await fetch(`${varve.adminUrl}/readyz`).then(async response => await response.text()))), { ready: true, degraded: ['there is no room for more connections of clients'] })
+    await until(() => varve.log.some(({ turnedAway, limit }) => Number(turnedAway) > 0 && limit === 3), 'the log tells of it')
+    node.release()
+    await until(() => [first, third, fourth].every(({ text }) => text.endsWith('[]')), 'those that have a place are answered')
+    t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is not told each time')
+  })
+}
+
+t.test('another configuration may allow fewer connections, and then idle ones end', async t => {
+  hurryClients(t)
+  const node = await holdingNode(t)
+  const varve = await varveAt(t, node.url)
+  const clients = [clientOf(t, varve), clientOf(t, varve), clientOf(t, varve)]
+  for (const client of clients) await client.get(modules)
+  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, limits: { connections: 1 } })
+  await varve.exchange(config)
+  await until(() => clients.filter(({ socket }) => socket.destroyed).length === 2, 'two of three end')
+  await idle()
+  t.equal(await varve.metric('varve_connections'), 1)
+  t.equal(await varve.metric(cut('room')), 2)
+})
+
+t.test('a connection on which nothing but blank lines come is cut off, though each of them is a sign of life', async t => {
+  hurryClients(t, 10)
+  const node = await holdingNode(t)
+  const varve = await varveAt(t, node.url)
+  const client = clientOf(t, varve)
+  await client.get(modules)
+  const drip = setInterval(() => { client.socket.write('\r\n') }, 50)
+  await client.closed
+  clearInterval(drip)
+  t.equal(await varve.metric(cut('head')), 1)
+})
+
+t.test('who speaks no TLS to a listener of TLS, or ends its handshake, harms nobody', async t => {
+  const node = await holdingNode(t)
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const varve = await varveAt(t, node.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }, limits: { headerKb: 1 } })
+  const { hostname, port } = new URL(varve.url)
+  for (const text of [wire(modules), '\x16\x03\x01', '']) {
+    const socket = connect(Number(port), hostname).on('error', () => {}).resume()
+    await once(socket, 'connect')
+    if (text !== '') await new Promise(resolve => { socket.write(text, resolve) })
+    if (text.startsWith('GET')) await once(socket, 'close')
+    else socket.destroy()
+  }
+  const client = clientOf(t, varve)
+  await client.get(modules)
+  await until(async () => await varve.metric('varve_connections') === 1, 'the others are gone')
+  client.socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(2000)}\r\n\r\n`)
+  await client.closed
+  t.match(client.text, /HTTP\/1\.1 431/, 'the limits of heads are those of any listener')
+})
