@@ -12,7 +12,7 @@ import { mostLines } from './requirements.js'
 
 // A client that sends its head or body a byte at a time is cut off in seconds, not never.
 const headersTimeoutMs = 5000
-const requestTimeoutMs = 8000
+const requestTimeoutMs = 7000
 const checkEveryMs = 500
 // The same of a TLS handshake, which Node would wait two minutes for.
 const handshakeTimeoutMs = 5000

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
@@ -304,4 +305,19 @@ t.test('workers that cannot listen end varve with 1 and one sentence, and none s
   const varve = program(t, ['--upstream', node.url, '--listen', new URL(node.url).host, '--admin', '127.0.0.1:0', '--workers', '2'])
   t.equal(await varve.code, 1)
   t.match(varve.err(), /^varve: cannot listen on \S+ \(listen\): .*EADDRINUSE.*\n$/)
+})
+
+t.test('each worker lets in its part of the connections, whichever process has accepted them, and they are counted together', async t => {
+  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, limits: { connections: 8 } })
+  const agent = new Agent({ keepAlive: true, maxSockets: 40 })
+  t.teardown(() => { agent.destroy() })
+  const { hostname, port } = new URL(varve.url)
+  const silent = Array.from({ length: 40 }, () => connect(Number(port), hostname).on('error', () => {}).resume())
+  t.teardown(() => { for (const socket of silent) socket.destroy() })
+  await until(() => silent.filter(socket => socket.destroyed).length === 32, 'those that found no room are closed')
+  t.equal(await varve.metric('varve_connections'), 8)
+  t.equal(await varve.metric('varve_connections_cut_total{reason="full"}'), 32)
+  await until(() => silent.every(socket => socket.destroyed), 'the others are cut off, since they say nothing')
+  t.match(await ask(varve.url, modules(2000), { agent }), { status: 200 })
 })
