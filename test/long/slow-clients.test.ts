@@ -1,6 +1,9 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
 import t from 'tap'
+import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stubNode } from '../support/stub-node.js'
 import { varveAt } from '../support/varve.js'
@@ -27,4 +30,25 @@ t.test('a client that stops within its head is told so with a 408', async t => {
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
   const varve = await varveAt(t, stub.url)
   t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
+})
+
+t.test('over TLS the same holds, and for a handshake that does not end', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
+  const { hostname, port } = new URL(varve.url)
+  const started = performance.now()
+  const secure = (): Socket => connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
+  const plain = (): Socket => connect(Number(port), hostname)
+  // The head of a record of 512 bytes, which never come.
+  const handshake = Buffer.from('1603010200010001fc', 'hex')
+  const manners: Array<[Socket, string | Buffer]> = [[plain(), ''], [plain(), handshake], [secure(), ''], [secure(), 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: '], [secure(), 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{']]
+  await Promise.all(manners.map(async ([socket, first]) => {
+    socket.on('error', () => {}).resume().write(first)
+    const drip = setInterval(() => { if (first !== '') socket.write('x') }, 500)
+    await once(socket, 'close')
+    clearInterval(drip)
+  }))
+  t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
+  for (const [reason, count] of [['handshake', 2], ['head', 2], ['body', 1]]) t.equal(await varve.metric(`varve_connections_cut_total{reason="${reason}"}`), count, String(reason))
 })
