@@ -13,6 +13,8 @@ import { until } from '../support/until.js'
 
 const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/x', headers: {}, isIdempotent: true }
 const lookEveryMs = 20
+// Connections that nobody uses are ended after three seconds in any case.
+const soonMs = 2000
 
 const at = (...addresses: string[]): LookupAddress[] => addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
 
@@ -34,9 +36,9 @@ async function listens (t: Test, address: string, port = 0): Promise<{ port: num
 }
 
 /** A node by a name whose resolver is the test's. */
-function named (t: Test, port: number, resolve: Resolve, timeoutMs = 2000) {
+function named (t: Test, port: number, resolve: Resolve, timeoutMs = 2000, maxConcurrent = 4) {
   let lost = 0
-  const node = new LedgerNode({ name: 'n', url: `http://node.example:${port}`, headers: {}, timeoutMs, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now(), resolve, lookEveryMs, onLost: () => { lost++ } }, { asked: () => {} })
+  const node = new LedgerNode({ name: 'n', url: `http://node.example:${port}`, headers: {}, timeoutMs, maxConcurrent, caFile: null, maxGatheredBytes: 1000, now: () => performance.now(), resolve, lookEveryMs, onLost: () => { lost++ } }, { asked: () => {} })
   t.teardown(async () => { await node.close() })
   const says = async (): Promise<string> => await node.ask(question).then(({ body }) => body.toString(), (error: unknown) => error instanceof NodeFailure ? error.told : String(error))
   return { node, says, lost: () => lost }
@@ -55,12 +57,12 @@ t.test('when a name leads elsewhere the next questions go there, though the old 
   const other = await Promise.all([says(), says()])
   t.same(other, ['"127.0.0.1"', '"127.0.0.1"'])
   names.addresses = at('127.0.0.2')
-  await until(() => old.open() === 1, 'those that are idle are ended')
+  await until(() => old.open() === 1, 'those that are idle are ended', soonMs)
   t.ok(lost() > 0, 'who answers there may be another node')
   t.equal(await says(), '"127.0.0.2"')
   for (const response of old.held) ok(response, '"late"')
   t.equal(await underWay, '"late"')
-  await until(() => old.open() === 0, 'and the last one when it was answered')
+  await until(() => old.open() === 0, 'and the last one when it was answered', soonMs)
   t.equal(await says(), '"127.0.0.2"')
   t.ok(next.opened() > 0)
 })
@@ -69,7 +71,7 @@ t.test('a connection that is asked one thing after another follows the name too'
   const old = await listens(t, '127.0.0.1')
   await listens(t, '127.0.0.2', old.port)
   const names = { addresses: at('127.0.0.1') }
-  const { says } = named(t, old.port, async () => names.addresses)
+  const { says } = named(t, old.port, async () => names.addresses, 2000, 1)
   await says()
   old.hold(true)
   const first = says()
@@ -99,7 +101,7 @@ t.test('a name with another answer each time keeps its connections, as does one 
   t.equal(await says(), '"127.0.0.1"')
   t.same([server.opened(), lost()], [1, 0])
   names.resolve = async () => at(`127.0.1.${looks % 200}`)
-  await until(() => server.open() === 0, 'what is not named for very long is ended all the same')
+  await until(() => server.open() === 0, 'what is not named for very long is ended all the same', soonMs)
 })
 
 t.test('a name that cannot be resolved is a failure with its reason, in time also where the resolver hangs, and is well when it resolves', async t => {
