@@ -2,7 +2,6 @@ import { type Logger } from 'pino'
 import { type Loaded } from '../config/load.js'
 import { type Config } from '../config/schema.js'
 import { ConfigError } from '../config/mistakes.js'
-import { withoutEffect } from '../config/not-yet.js'
 import { type Varve } from './varve.js'
 
 /** Goes over to what the configuration says by now, once it is wholly understood; whatever stands in the way, the old one goes on. */
@@ -46,11 +45,10 @@ export class Reloading {
   async #reload (): Promise<void> {
     const varve = await this.#varve
     try {
-      const { config, given } = this.#load()
+      const { config } = this.#load()
       this.#onLoaded(config)
       const keys = await varve.exchange(config)
       if (this.#isOver) return
-      for (const key of withoutEffect(given)) this.#log.warn({ key }, 'this key has no effect yet')
       for (const key of keys) this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
       varve.metrics.reloaded('exchanged')
       this.#log.info('the configuration was exchanged')

@@ -1,6 +1,5 @@
 import { type Logger } from 'pino'
 import { type Flags, type Loaded, loadConfig } from '../config/load.js'
-import { withoutEffect } from '../config/not-yet.js'
 import { type Program } from '../workers/crew.js'
 import { bannerOf } from './banner.js'
 import { takeCareOfFaults, toldToStop } from './faults.js'
@@ -40,8 +39,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
 }
 
 /** Starts what serves, with the embedded node where no other is configured: in this process, or in as many as are wanted. */
-export async function startVarve ({ config, given }: Pick<Loaded, 'config' | 'given'>, log: Logger, program: Program): Promise<Varve> {
-  for (const path of withoutEffect(given)) log.warn({ key: path }, 'this key has no effect yet')
+export async function startVarve ({ config }: Pick<Loaded, 'config'>, log: Logger, program: Program): Promise<Varve> {
   const start = async (sandboxUrl: string | undefined): Promise<Varve> => config.workers === 1
     ? await startAlone(config, sandboxUrl, log)
     : await (await import('./workers.js')).startWorkers(config, sandboxUrl, log, program)

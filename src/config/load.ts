@@ -18,11 +18,9 @@ export interface Flags {
 /** The environment, passed in so that nothing else reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** A configuration and what of it was given rather than left to its default. */
+/** A configuration, and what of it is never shown. */
 export interface Loaded {
   readonly config: Config
-  /** Dotted paths of every key that a file, the environment or a flag set. */
-  readonly given: readonly string[]
   /** Dotted paths of every key whose value a file of its own has a part in, which is never shown. */
   readonly fromFiles: readonly string[]
 }
@@ -52,7 +50,7 @@ export function loadConfig (environment: Environment, flags: Flags): Loaded {
     setAt(tree, path, flag === 'upstream' ? urlsOf(value) : value)
     if (typeof value === 'string') texts.set(path.join('.'), value)
   }
-  return { config: validate(tree, texts, sources, faults), given: pathsOf(tree), fromFiles }
+  return { config: validate(tree, texts, sources, faults), fromFiles }
 }
 
 /** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
@@ -91,9 +89,4 @@ function setAt (tree: Tree, path: readonly string[], value: unknown): void {
   const next = tree[key] ?? (tree[key] = {})
   // What is no map stays, and is refused.
   if (typeof next === 'object') setAt(next as Tree, rest, value)
-}
-
-function pathsOf (value: unknown, path: string[] = []): string[] {
-  if (typeof value !== 'object' || value === null) return [path.join('.')]
-  return Object.entries(value).flatMap(([key, item]) => pathsOf(item, [...path, key]))
 }

@@ -6,7 +6,6 @@ import { boundsOfPolls } from '../../src/config/budgets.js'
 import { keysThatStay, requireNodes } from '../../src/config/exchange.js'
 import { type Environment, type Flags, type Loaded, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
-import { withoutEffect } from '../../src/config/not-yet.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
 import { shareOf } from '../../src/config/worker-share.js'
@@ -72,7 +71,7 @@ function expectMistakes (t: Test, loading: () => unknown, expected: Record<strin
 
 t.test('the defaults are those of the contract, to the letter', async t => {
   const { upstreams, ...rest } = parse(contract) as { upstreams: unknown }
-  t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, given: [], fromFiles: [] })
+  t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, fromFiles: [] })
   const few = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
   t.strictSame(load(t, few).config, { ...rest, upstreams })
   t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'and the contract is itself a valid configuration')
@@ -427,14 +426,6 @@ t.test('of two configurations it is known which keys a running process cannot ta
   t.throws(() => { requireNodes(of(''), before, false) }, /upstreams: expected none/)
   t.doesNotThrow(() => { requireNodes(of(''), before, true) })
   t.doesNotThrow(() => { requireNodes(before, before, false) })
-})
-
-t.test('what was given is known by its path, and so is what of it has no effect yet', async t => {
-  const { given } = load(t, 'limits: { bodyKb: 5, client: { burst: 5 } }\nhedge: { share: 0 }\nupstreams: [{ url: "http://a", requestsPerSecond: 5 }, { url: "http://b" }]', { VARVE_WORKERS: '2' }, { admin: 'h:1' })
-  t.same([...given].sort(), ['admin.listen', 'hedge.share', 'limits.bodyKb', 'limits.client.burst', 'upstreams.0.requestsPerSecond', 'upstreams.0.url', 'upstreams.1.url', 'workers'])
-  // A row goes when its part comes.
-  t.same([...withoutEffect(given)].sort(), ['limits.client.burst'])
-  t.same(withoutEffect(['listen', 'clients', 'clientsOf', 'admin.listen', 'cache.redistribute']), ['clients'])
 })
 
 t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {

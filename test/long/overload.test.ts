@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { descriptorsOfProcess } from '../../src/cli/descriptors.js'
+import { descriptorsOfProcess } from '../../src/cli/room.js'
 import { startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { Client, isHit, openTo, readBusily } from '../support/overload/crowd.js'
@@ -138,7 +138,7 @@ t.test('with few descriptors, more clients than they allow take none from the no
   t.ok(misses.every(status => status === 200), misses.join(' '))
   const series = await seriesOf(program)
   t.equal(series.get('varve_upstream_up{upstream="node"}'), 1)
-  t.equal(total(series, 'varve_upstream_requests_total', 'status="no_descriptor"'), 0)
+  t.equal(total(series, 'varve_upstream_requests_total', 'status="exhausted"'), 0)
   t.ok(total(series, 'varve_connections') <= descriptors - 256 - 128)
   t.same(program.errors, [])
 })

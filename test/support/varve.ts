@@ -27,7 +27,7 @@ export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Con
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
   const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, audit: { share: 0 }, ...rest, cache })
   const log: Array<Record<string, unknown>> = []
-  const varve = await startVarve({ config, given: [] }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
+  const varve = await startVarve({ config }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
   t.teardown(async () => { await varve.stop({ drainMs: 0 }) })
   return {
     ...varve,

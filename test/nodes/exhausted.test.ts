@@ -17,7 +17,7 @@ t.test('that no descriptor is left says nothing of the node: the read is refused
     t.teardown(() => { net.connect = original })
     const refused = await Promise.all(Array.from({ length: 30 }, async (_, at) => (await varve.get(`/v1/accounts/0x1/modules?ledger_version=${600 + at}`)).status))
     t.ok(refused.filter(status => status === 503).length >= 20, refused.join(' '))
-    const without = await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="no_descriptor"}')
+    const without = await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="exhausted"}')
     t.ok(Number(without) >= 20)
     t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
     net.connect = original
