@@ -1,8 +1,9 @@
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { Counter, Histogram, Registry } from 'prom-client'
 import { type Arrival, arrivalResults } from './ledger/arrivals.js'
 import { ClientSeries } from './metrics/client-series.js'
 import { type CutReason, cutReasons } from './metrics/cut-reasons.js'
 import { addGauges, addGaugesOf, type Observed, type ObservedClients } from './metrics/gauges.js'
+import { ProcessMetrics } from './metrics/process-metrics.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { type ToldMetrics } from './metrics/summed.js'
 import { type HedgeResult, hedgeResults } from './nodes/hedges.js'
@@ -11,9 +12,6 @@ import { outcomeNames, type OutcomeName } from './proxy/outcomes.js'
 import { endpointNames, type EndpointName } from './reads/endpoints.js'
 import { notKeptReasons, type NotKeptReason } from './reads/lifetime.js'
 import { type RedisOperation, redisOperations } from './redis/operations.js'
-
-/** What failed in a way that nobody foresaw: a request, a promise that nobody waited for, or a whole process. */
-export type Unhandled = 'request' | 'rejection' | 'exception'
 
 /** The endpoint label: a known read, or everything else. */
 export type EndpointLabel = EndpointName | 'other'
@@ -56,24 +54,9 @@ export class Metrics {
   readonly #cut = new Counter({ ...this.#at, name: 'varve_connections_cut_total', help: 'Connections of clients that were ended before the client would have, by why.', labelNames: ['reason'] })
   readonly #shed = new Counter({ ...this.#at, name: 'varve_shed_total', help: 'Reads that were refused since no hit, while the event loop was late.' })
 
-  readonly #workersLost = new Counter({ ...this.#at, name: 'varve_workers_lost_total', help: 'Workers that have ended by themselves, or hung, and were replaced.' })
-  readonly #reloads = new Counter({ ...this.#at, name: 'varve_config_reloads_total', help: 'Times that the configuration was read anew, by what came of it.', labelNames: ['result'] })
-
-  readonly #unhandled = new Counter({ ...this.#at, name: 'varve_unhandled_total', help: 'Failures that nobody foresaw, by what failed.', labelNames: ['kind'] })
-  readonly #exhausted = new Counter({ ...this.#at, name: 'varve_descriptors_exhausted_total', help: 'Times that a process had no file descriptor left.' })
-  #lostLines = (): number => 0
+  readonly process = new ProcessMetrics(this.registry)
 
   constructor () {
-    const lostLines: Counter = new Counter({
-      ...this.#at,
-      name: 'varve_log_lines_lost_total',
-      help: 'Log lines that found no room: a full disk, a reader that is gone or does not read.',
-      collect: () => {
-        lostLines.reset()
-        lostLines.inc(this.#lostLines())
-      }
-    })
-    collectDefaultMetrics({ register: this.registry })
     // A series that exists from the start, at 0, is one that an alert can be written on.
     for (const endpoint of endpointLabels) {
       for (const outcome of outcomeNames) this.#requests.zero(endpoint, outcome)
@@ -87,8 +70,6 @@ export class Metrics {
     for (const result of hedgeResults) this.#hedges.inc({ result }, 0)
     for (const reason of cutReasons) this.#cut.inc({ reason }, 0)
     this.#evictions.inc({ tier: 'memory' }, 0)
-    for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
-    for (const kind of ['request', 'rejection', 'exception']) this.#unhandled.inc({ kind }, 0)
     for (const tier of ['memory', 'redis']) this.#writes.inc({ tier }, 0)
     for (const operation of redisOperations) {
       this.#redisErrors.inc({ operation }, 0)
@@ -99,11 +80,6 @@ export class Metrics {
   /** Registers the gauges, which are read when they are scraped. */
   observe (observed: Observed): void {
     addGauges(this.registry, observed)
-  }
-
-  /** Has the lines that a log has lost counted too. */
-  observeLog (lost: () => number): void {
-    this.#lostLines = lost
   }
 
   /** The same of clients' connections. */
@@ -167,22 +143,6 @@ export class Metrics {
 
   shed (): void {
     this.#shed.inc()
-  }
-
-  workerLost (): void {
-    this.#workersLost.inc()
-  }
-
-  exhausted (): void {
-    this.#exhausted.inc()
-  }
-
-  unhandled (kind: Unhandled): void {
-    this.#unhandled.inc({ kind })
-  }
-
-  reloaded (result: 'exchanged' | 'refused'): void {
-    this.#reloads.inc({ result })
   }
 
   audited (result: AuditResult): void {

@@ -7,7 +7,7 @@ import { exitCodes, type Io, type Signal } from './io.js'
 
 /** What a fault befalls, as far as it has come. */
 export interface Faulty {
-  readonly metrics: () => Pick<Metrics, 'unhandled'> | undefined
+  readonly metrics: () => Pick<Metrics, 'process'> | undefined
   /** Answers what is under way, and ends. */
   readonly stop: (patience: Patience) => Promise<void>
 }
@@ -43,7 +43,7 @@ export async function toldToStop (io: Io, now: () => number): Promise<Signal> {
 export function takeCareOfFaults (io: Io, log: Logger, masking: Masking, faulty: Faulty): void {
   let isEnding = false
   io.onFault((fault, error) => {
-    faulty.metrics()?.unhandled(fault)
+    faulty.metrics()?.process.unhandled(fault)
     const err = error instanceof Error ? error : new Error(String(error))
     if (fault === 'rejection') return log.error({ err }, 'something failed that nobody waited for: varve goes on')
     if (isEnding) return

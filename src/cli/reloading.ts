@@ -50,11 +50,11 @@ export class Reloading {
       const keys = await varve.exchange(config)
       if (this.#isOver) return
       for (const key of keys) this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
-      varve.metrics.reloaded('exchanged')
+      varve.metrics.process.reloaded('exchanged')
       this.#log.info('the configuration was exchanged')
     } catch (error) {
       if (this.#isOver) return
-      varve.metrics.reloaded('refused')
+      varve.metrics.process.reloaded('refused')
       const reasons = error instanceof ConfigError ? error.mistakes.map(({ path, message }) => `${path}: ${message}`) : [(error as Error).message]
       this.#log.error({ reasons }, 'the new configuration is refused, and the old one goes on')
     }

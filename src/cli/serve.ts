@@ -27,8 +27,8 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
     throw new Error(masking.mask((error as Error).message), { cause: error })
   }
   const { metrics } = varve
-  metrics.observeLog(lost)
-  const unwatch = watchDescriptors(log, () => { metrics.exhausted() })
+  metrics.process.observeLog(lost)
+  const unwatch = watchDescriptors(log, () => { metrics.process.exhausted() })
   if (io.isTerminal || loaded.config.upstreams.length === 0) io.out(bannerOf(varve, loaded.config))
   log.info({ signal: await told }, 'stopping')
   reloading.end()

@@ -12,7 +12,7 @@ import { type Patience } from '../workers/messages.js'
 export interface Varve {
   readonly url: string
   readonly adminUrl: string
-  readonly metrics: Pick<Metrics, 'reloaded' | 'unhandled' | 'observeLog' | 'exhausted'>
+  readonly metrics: Pick<Metrics, 'process'>
   /** Goes over to another configuration; throws where that cannot be done, and the one before goes on. Resolves with the keys that wait for a start. */
   exchange (config: Config): Promise<readonly string[]>
   stop (patience?: Patience): Promise<void>

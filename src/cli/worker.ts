@@ -33,10 +33,10 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   const { log: first, masking, lost } = logOf(io, begin.config)
   const log = first.child({ worker: worker.id })
   let metrics: Metrics | undefined
-  const unwatch = watchDescriptors(log, () => { metrics?.exhausted() })
+  const unwatch = watchDescriptors(log, () => { metrics?.process.exhausted() })
   const served = line.serve(begin, log, mine => {
     metrics = mine
-    mine.observeLog(lost)
+    mine.process.observeLog(lost)
   })
   takeCareOfFaults(io, log, masking, {
     metrics: () => metrics,

@@ -35,7 +35,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   let isStopping = false
   const crew = new Crew(program, editionOf(config), {
     onLost: (pid, { code, signal }) => {
-      metrics.workerLost()
+      metrics.process.workerLost()
       log.error({ lost: pid, code, signal }, 'a worker has ended: another takes its place')
     },
     onNotReplaced: reason => { log.error({ reason }, 'no worker can take the place of one that has ended: it is tried again') },

@@ -17,19 +17,22 @@ export class Limits {
   readonly #app: FastifyInstance
   readonly #access: Access
   readonly #tally: LimitTally
+  #take: ReturnType<FastifyInstance['createRateLimit']> | undefined
 
   /** The plugin counts where varve says: its own stores go by the wall clock, which may jump, and wait for a Redis that is slow. */
   constructor (app: FastifyInstance, access: Access, tally: LimitTally) {
     this.#app = app
     this.#access = access
     this.#tally = tally
-    const allowanceOf = ({ raw }: FastifyRequest): Allowance => access.allowanceOf(raw) ?? unlimited
+    // Whoever has no allowance is on the list of those who are not counted.
+    const heldTo = ({ raw }: FastifyRequest): Allowance => access.allowanceOf(raw) ?? unlimited
     app.register(fastifyRateLimit, {
       global: false,
       store: storeIn(access.buckets),
       keyGenerator: request => this.subjectOf(request),
-      max: request => allowanceOf(request).burst,
-      timeWindow: request => allowanceOf(request).burst / allowanceOf(request).perSecond * 1000
+      allowList: request => heldTo(request) === unlimited,
+      max: request => heldTo(request).burst,
+      timeWindow: request => heldTo(request).burst / heldTo(request).perSecond * 1000
     })
   }
 
@@ -55,8 +58,9 @@ export class Limits {
   }
 
   async #charge (request: FastifyRequest): Promise<void> {
-    if (this.#access.allowanceOf(request.raw) === undefined) return
-    const taken = await this.#app.createRateLimit()(request)
+    // There is none before the app is ready.
+    this.#take ??= this.#app.createRateLimit({})
+    const taken = await this.#take(request)
     if (taken.isAllowed || !taken.isExceeded) return
     this.#tally.limited(this.#access.nameOf(request.raw) === undefined ? 'address' : 'key')
     throw new Refusal(429, 'web_framework_error', 'too many requests', ['retry-after', String(taken.ttlInSeconds)])

@@ -77,8 +77,8 @@ export function failWith (context: PublicParts, exchange: Exchange, error: unkno
 }
 
 /** Logs and counts what failed while a request was answered, in a way that nobody foresaw. */
-export function tellUnforeseen ({ log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'unhandled'> }, error: unknown): void {
-  metrics.unhandled('request')
+export function tellUnforeseen ({ log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'process'> }, error: unknown): void {
+  metrics.process.unhandled('request')
   log.error({ err: error }, 'a request failed in a way that nobody foresaw')
 }
 
