@@ -41,10 +41,23 @@ t.test('the dashboards ask only for metrics that exist or that the contract name
 
 t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.md or a page of docs links to exists', async t => {
   t.ok(text('README.md').split('\n').length < 200)
-  for (const page of ['README.md', 'ARCHITECTURE.md', ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) {
+  for (const page of ['README.md', 'ARCHITECTURE.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) {
     for (const [, link = ''] of text(page).matchAll(/\]\(([^)#:]+)\)/g)) t.ok(text(dirname(page), link), `${page}: ${link}`)
     for (const [path] of text(page).matchAll(/\b(?:(?:src|test|config|bench|reads|ledger|cache|nodes|proxy|server|cli|workers|metrics)\/)+[a-z/-]+\.(?:ts|yaml|md)/g)) {
       t.ok(existsSync(join(root, path)) || existsSync(join(root, 'src', path)), `${page}: ${path}`)
+    }
+  }
+})
+
+t.test('SECURITY.md names for each promise tests that exist', async t => {
+  const rows = text('SECURITY.md').split('\n').filter(line => line.startsWith('| ') && line.includes('`test/'))
+  t.ok(rows.length > 20)
+  for (const row of rows) {
+    const [promise = '', proofs = ''] = row.replace(/^\| | \|$/g, '').split(' | ')
+    for (const proof of proofs.split(' · ')) {
+      const [, file = '', title = ''] = /^`(test\/[a-z/-]+\.test\.ts)` (.+)$/.exec(proof) ?? []
+      t.ok(file !== '' && existsSync(join(root, file)), `${promise}: ${proof}`)
+      if (title !== '*all*') t.ok(text(file).includes(`t.test('${title.replaceAll('\'', '\\\'')}`), `${promise}: ${proof}`)
     }
   }
 })
