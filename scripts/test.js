@@ -9,7 +9,8 @@ import { close, runTap } from './tap.js'
 const chosen = process.argv.slice(2)
 // What was found right is not looked at again while it is the same; it goes with the packages that looked at it.
 const cache = 'node_modules/.cache/varve'
-const jobs = `--jobs=${availableParallelism()}`
+// One more than there are cores: many tests wait for a time to pass.
+const jobs = `--jobs=${availableParallelism() + 1}`
 
 requireNode()
 close(await test())

@@ -1,57 +1,14 @@
 import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { nodeOf } from './support/replicas.js'
 import { status } from './support/said.js'
-import { inFrontOf, type Several, several } from './support/several.js'
+import { inFrontOf, several } from './support/several.js'
 import { ok, stamps, type StubNode, stubNode } from './support/stub-node.js'
+import { timesOf } from './support/times-of.js'
 import { until } from './support/until.js'
 import { type TestVarve, varveAt } from './support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const shape = /"error_code":"internal_error","vm_error_code":null/
-// Drawn by the embedded node, from its own seed: the same reads stall each time.
-const seed = 7
-
-/** Reads versions from one on, so many at a time, and says how long each took, the longest last. */
-async function timesOf ({ get }: Several, from: number, count: number, atATime = 4): Promise<number[]> {
-  const times: number[] = []
-  let next = from
-  await Promise.all(Array.from({ length: atATime }, async () => {
-    while (next < from + count) {
-      const began = performance.now()
-      const { status } = await get(modules(next++))
-      if (status !== 200) throw new Error(`answered ${status}`)
-      times.push(performance.now() - began)
-    }
-  }))
-  return times.sort((a, b) => a - b)
-}
-
-/** Two nodes, of which one is quick but stalls at random, and the other takes its time; what reads took, and how many more were asked of both than came. */
-async function stalling (t: Test, share: number): Promise<{ p99: number, extra: number, mayBeExtra: number }> {
-  const nodes = [await nodeOf(t, { prunedBlocks: 0, seed }), await nodeOf(t, { prunedBlocks: 0, seed })]
-  nodes[1]?.faults.add({ kind: 'slow', ms: 40, match: 'account_modules' })
-  const served = await inFrontOf(t, nodes, { hedge: { share, burst: 10 } }, { timeoutMs: 5000 })
-  await until(async () => await served.up() === '1,1', 'both are up')
-  let read = 0
-  const isKnown = async (): Promise<boolean> => (await served.told('n1'))['p95Ms'] !== undefined
-  for (; !await isKnown(); read += 40) await timesOf(served, 2000 + read, 40)
-  nodes[0]?.faults.add({ kind: 'slow', ms: 1000, match: 'account_modules', share: 0.03 })
-  served.asked()
-  const times = await timesOf(served, 8000, 300)
-  const extra = served.asked().reduce((sum, asked) => sum + asked) - times.length
-  t.comment(`p95 of the one that stalls: ${String((await served.told('n1'))['p95Ms'])} ms, ${read} reads before`)
-  return { mayBeExtra: share * (read + times.length) + 10, p99: times[Math.ceil(times.length * 0.99) - 1] ?? NaN, extra }
-}
-
-t.test(`with one node that stalls at random, hedging brings the p99 down at least threefold, for no more reads than it may cost (seed ${seed})`, async t => {
-  const [without, hedged] = [await stalling(t, 0), await stalling(t, 0.05)]
-  t.comment(`p99 ${without.p99.toFixed(0)} ms without, ${hedged.p99.toFixed(0)} ms with ${hedged.extra} reads more`)
-  t.equal(without.extra, 0)
-  t.ok(hedged.p99 * 3 <= without.p99, `${hedged.p99} of ${without.p99} ms`)
-  t.ok(hedged.extra > 0 && hedged.extra <= hedged.mayBeExtra, `${hedged.extra} more`)
-})
-
 t.test('a node that hangs never costs a client its whole timeout while another can answer, and what it cost is told', async t => {
   const served = await several(t, [{}, {}], { hedge: { afterMs: 60 } }, { timeoutMs: 3000 })
   const { nodes: [one], varve } = served
