@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { type Logger } from 'pino'
 import { type Masking } from '../config/masking.js'
 import { type Metrics } from '../metrics.js'
@@ -44,7 +45,7 @@ export function takeCareOfFaults (io: Io, log: Logger, masking: Masking, faulty:
   let isEnding = false
   io.onFault((fault, error) => {
     faulty.metrics()?.process.unhandled(fault)
-    const err = error instanceof Error ? error : new Error(String(error))
+    const err = error instanceof Error ? error : new Error(inspect(error))
     if (fault === 'rejection') return log.error({ err }, 'something failed that nobody waited for: varve goes on')
     if (isEnding) return
     isEnding = true

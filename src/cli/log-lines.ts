@@ -23,6 +23,8 @@ const roomBytes = maxWaitingBytes / 2
 // Where pino prints a level: errors, and what may have been told by one, are what speaks of what others have said.
 const levelAt = '{"level":'.length
 const warning = '4'
+// A client may have put a key into its URL.
+const access = '"msg":"answered"}\n'
 
 /** Writes lines where there is room: a disk that is full, a reader that is gone or stuck, cost lines and nothing else. */
 export function logLines ({ out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'>, { mask, onRoom }: LogLinesOptions): LogLines {
@@ -46,7 +48,8 @@ export function logLines ({ out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'
         lost++
         return
       }
-      const text = (line[levelAt] ?? '') >= warning ? mask(line) : line
+      const speaksOfOthers = (line[levelAt] ?? '') >= warning || line.endsWith(access)
+      const text = speaksOfOthers ? mask(line) : line
       // Of the last line before a disk was full there may be a part.
       const begun = isTorn ? `\n${text}` : text
       isTorn = false

@@ -69,7 +69,8 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   let current = config
   const masking = new Masking(config)
   const nextId = requestIds()
-  const buckets: Buckets = sharing?.countWith(new LocalBuckets(parts.now)) ?? hooks.countsForAll ?? new LocalBuckets(parts.now)
+  const alone: Buckets = hooks.countsForAll ?? new LocalBuckets(parts.now)
+  const buckets = sharing?.countWith(alone) ?? alone
   const app = publicApp(contextOf(config), nextId)
   const abandon = async (): Promise<void> => {
     parts.arrivals.close()

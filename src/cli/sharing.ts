@@ -68,6 +68,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   const prefix = storePrefix(keyPrefix)
   let agreement: Agreement | undefined
   let generations: Generations | undefined
+  let buckets: SharedBuckets | undefined
   // Whether Redis was away since the others were heard: they may have begun anew meanwhile.
   let isInDoubt = false
   const look = async (): Promise<void> => { await agreement?.look() }
@@ -108,6 +109,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
       ? [
           ...health.warnings,
           ...(store.refusal === undefined ? [] : [`Redis refuses writes: ${store.refusal}`]),
+          ...(buckets?.refusal === undefined ? [] : [`Redis does not count for clients' limits, which hold for each process alone: ${buckets.refusal}`]),
           ...(purges.hasPending || generations?.isLeaving === true ? ['Redis is not read: it could not be told of all purges yet'] : [])
         ]
       : [`Redis does not answer: ${link.lastError}`],
@@ -126,7 +128,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     tellHead: () => {
       if (tracker.chain !== undefined && tracker.stamped !== undefined) news.tellHead(tracker.chain.generation, tracker.stamped)
     },
-    countWith: alone => new SharedBuckets(link, prefix, alone),
+    countWith: alone => (buckets = new SharedBuckets(link, prefix, alone, now)),
     stop: async () => {
       agreement?.stop()
       health.stop()

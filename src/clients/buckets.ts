@@ -28,7 +28,9 @@ export class LocalBuckets implements Buckets {
   take (subject: string, { perSecond, burst }: Allowance): number {
     const nowMs = this.#now()
     const everyMs = 1000 / perSecond
-    const fullAtMs = Math.max(this.#fullAtMs.get(subject) ?? 0, nowMs)
+    const toldMs = this.#fullAtMs.get(subject) ?? nowMs
+    // Further ahead than a burst is long was told for another allowance, and means nothing for this one.
+    const fullAtMs = toldMs >= nowMs && toldMs <= nowMs + burst * everyMs + negligibleMs ? toldMs : nowMs
     const waitMs = fullAtMs + everyMs - nowMs - burst * everyMs
     const isTaken = waitMs <= negligibleMs
     this.#remember(subject, isTaken ? fullAtMs + everyMs : fullAtMs)

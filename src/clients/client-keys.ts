@@ -22,7 +22,7 @@ export class ClientKeys {
     return this.#nameOf(bearerIn(authorization)) ?? this.#nameOf(apiKey)
   }
 
-  // Whoever sends the same name twice is taken at no word: a proxy on the way may have believed the other.
+  // Of two lines of Authorization Node keeps the first; two of the other are joined, and are no key then.
   #nameOf (given: string | string[] | undefined): string | undefined {
     return typeof given === 'string' ? this.#names.get(this.#digestOf(given)) : undefined
   }

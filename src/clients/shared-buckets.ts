@@ -15,27 +15,58 @@ redis.call('SET', KEYS[1], string.format('%.3f', full + every), 'PX', math.ceil(
 return 0
 `
 
+// As many as are counted alone (law 10).
+const mostRefused = 50_000
+
 /** Counts what is taken from all replicas together, in Redis; by itself while Redis does not answer, so that a limit holds for each replica then (law 6). */
 export class SharedBuckets implements Buckets {
   readonly #link: RedisLink
   readonly #prefix: string
   readonly #alone: Buckets
+  readonly #now: () => number
+  // Until when a client has been refused: Redis need not hear of each request of a flood.
+  readonly #refusedUntilMs = new Map<string, number>()
+  #refusal: string | undefined
 
-  constructor (link: RedisLink, prefix: string, alone: Buckets) {
+  constructor (link: RedisLink, prefix: string, alone: Buckets, now: () => number) {
     this.#link = link
     this.#prefix = `${prefix}taken:`
     this.#alone = alone
+    this.#now = now
+  }
+
+  /** Why Redis does not count, though it answers. */
+  get refusal (): string | undefined {
+    return this.#refusal
   }
 
   async take (subject: string, allowance: Allowance): Promise<number> {
-    const { perSecond, burst } = allowance
+    const refusedForMs = (this.#refusedUntilMs.get(subject) ?? 0) - this.#now()
+    // What was refused for longer was so by another allowance.
+    if (refusedForMs > 0 && refusedForMs <= 1000 / allowance.perSecond) return refusedForMs
+    this.#refusedUntilMs.delete(subject)
+    const waitMs = await this.#takeThere(subject, allowance)
+    if (waitMs === undefined) return await this.#alone.take(subject, allowance)
+    if (waitMs > 0) this.#refuse(subject, waitMs)
+    return waitMs
+  }
+
+  /** Undefined where Redis does not say. */
+  async #takeThere (subject: string, { perSecond, burst }: Allowance): Promise<number | undefined> {
     try {
-      // A number, or what stands there is no word of ours.
       const waitMs = await this.#link.ask('limit', async client => await client.eval(takeOne, 1, this.#prefix + subject, 1000 / perSecond, burst))
-      if (typeof waitMs === 'number') return waitMs
-    } catch {
-      // Counted where Redis is asked.
+      this.#refusal = undefined
+      return Number(waitMs)
+    } catch (error) {
+      // Counted where Redis is asked; what it says of itself lasts until somebody changes it.
+      if (error instanceof Error && error.name === 'ReplyError') this.#refusal = error.message
+      return undefined
     }
-    return await this.#alone.take(subject, allowance)
+  }
+
+  #refuse (subject: string, waitMs: number): void {
+    this.#refusedUntilMs.set(subject, this.#now() + waitMs)
+    const [oldest] = this.#refusedUntilMs.keys()
+    if (this.#refusedUntilMs.size > mostRefused && oldest !== undefined) this.#refusedUntilMs.delete(oldest)
   }
 }

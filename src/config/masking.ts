@@ -3,25 +3,30 @@ import { type Config } from './schema.js'
 const mask = '***'
 // A shorter text is masked only where it stands alone, or it would take the middle out of every other word.
 const shortest = 8
+// Of hundreds of configurations, or of thousands of clients (law 10).
+const mostSecrets = 20_000
 
 /**
  * Takes what the configuration keeps secret out of any text, whoever wrote it: a library may quote a URL with its credentials, a node a header that it was sent.
- * What the configuration before this one kept is still secret, since what is under way may speak of it.
+ * What an earlier configuration kept is still secret: it may be in use until the next start, and what is under way may speak of it.
  */
 export class Masking {
-  #before: readonly string[] = []
-  #current: readonly string[]
+  // Those that were taken last at the end.
+  readonly #secrets = new Set<string>()
   #pattern: RegExp | undefined
 
   constructor (config: Config) {
-    this.#current = secretsIn(config)
-    this.#pattern = patternOf(this.#current)
+    this.take(config)
   }
 
-  /** From now on the secrets of another configuration are masked too. */
+  /** From now on the secrets of another configuration are masked too, be it used or refused. */
   take (config: Config): void {
-    [this.#before, this.#current] = [this.#current, secretsIn(config)]
-    this.#pattern = patternOf([...this.#before, ...this.#current])
+    for (const secret of secretsIn(config)) {
+      this.#secrets.delete(secret)
+      this.#secrets.add(secret)
+    }
+    for (const oldest of this.#secrets) if (this.#secrets.size > mostSecrets) this.#secrets.delete(oldest)
+    this.#pattern = patternOf([...this.#secrets])
   }
 
   /** The text without them. */
@@ -29,12 +34,12 @@ export class Masking {
     return this.#pattern === undefined ? text : text.replace(this.#pattern, mask)
   }
 
-  /** A line of JSON without them: each text in it is looked at as it reads, since a secret may be spelled otherwise between quotes. */
+  /** A line of JSON without them: each text in it is looked at as it reads, since a secret may be spelled otherwise between quotes. Names of the log's own are short words. */
   maskJson (line: string): string {
-    return line.replace(/"(?:[^"\\]|\\.)*"/g, literal => {
-      const text = JSON.parse(literal) as string
-      const masked = this.mask(text)
-      return masked === text ? literal : JSON.stringify(masked)
+    return line.replace(/"(?:[^"\\]|\\.)*"(:?)/g, (literal, colon: string) => {
+      const text = JSON.parse(colon === '' ? literal : literal.slice(0, -1)) as string
+      const masked = colon !== '' && text.length <= shortest ? text : this.mask(text)
+      return masked === text ? literal : JSON.stringify(masked) + colon
     })
   }
 }
@@ -42,7 +47,7 @@ export class Masking {
 function secretsIn ({ admin, upstreams, clients, cache: { redis } }: Config): string[] {
   const secrets = [
     admin.token,
-    redis.username,
+    ...secretUser(redis.username ?? ''),
     redis.password,
     redis.sentinel.password,
     ...clients.keys.map(({ key }) => key),
@@ -64,7 +69,12 @@ function inUrl (text: string): string[] {
   const path = pathname.replace(/\/+$/, '')
   // The number of a database of Redis is no secret.
   const isPath = path !== '' && !/^\/[0-9]{1,4}$/.test(path)
-  return [username, password, ...(isPath ? [path, ...path.split('/').filter(part => part.length >= shortest)] : [])]
+  return [...secretUser(username), password, ...(isPath ? [path, ...path.split('/').filter(part => part.length >= shortest)] : [])]
+}
+
+// What is called by one word, as most users are, would take that word out of every sentence.
+function secretUser (username: string): string[] {
+  return /^[A-Za-z]*$/.test(username) ? [] : [username]
 }
 
 function spellingsOf (secret: string): string[] {

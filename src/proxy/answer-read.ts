@@ -137,6 +137,8 @@ function isForAll (read: Read, landing: Landing, keys: ReadKeys): boolean {
 
 /** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */
 async function renderAfresh (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, kept: Entry, name: Hit['name']): Promise<Outcome | undefined> {
+  // Who may not ask a node for more has what is kept.
+  if (parts.admit !== undefined && !await parts.admit().then(() => true, () => false)) return undefined
   const flight = parts.flights.do(`afresh ${keys.value}`, async () => await landAfresh(parts, read, keys, chain, name))
   const flown = await within(freshRenderingMs, flight.catch(() => undefined))
   if (flown?.result.from === 'redis') return hit(parts, read, flown.result.entry, 'hit_redis')

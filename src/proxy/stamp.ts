@@ -50,7 +50,7 @@ export class Stamper {
   readonly #compressor: Compressor
   readonly #settings: Parts['settings']
   readonly #cacheControl: DownstreamCacheControl
-  readonly #whose: 'public' | 'private'
+  readonly #isForClientsAlone: boolean
   readonly #heads: HeadLines
 
   constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl, isForClientsAlone = false) {
@@ -58,8 +58,7 @@ export class Stamper {
     this.#compressor = parts.compressor
     this.#settings = parts.settings
     this.#cacheControl = cacheControl
-    // A cache before varve would hand on to anybody what only clients with a key may have.
-    this.#whose = isForClientsAlone ? 'private' : 'public'
+    this.#isForClientsAlone = isForClientsAlone
     this.#heads = new HeadLines(parts.tracker, parts.settings.emit)
   }
 
@@ -96,9 +95,9 @@ export class Stamper {
     const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#settings.emit, family), ...archivalLines(answer)]
     for (const name of passedOn) {
       const value = lineOf(answer, name)
-      if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
+      if (name === 'cache-control') lines.push(name, this.#isForClientsAlone ? 'private, no-store' : value ?? 'no-store')
+      else if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
     }
-    if (headerOf(answer, 'cache-control') === undefined) lines.push('cache-control', 'no-store')
     return { status: answer.status, lines, body: answer.body, rest: answer.rest }
   }
 
@@ -138,11 +137,12 @@ export class Stamper {
     return { status: answer.status, lines, body: answer.body, rest: answer.rest }
   }
 
+  // A cache before varve would hand on to anybody what only clients with a key may have, unless it is told not to.
   #cacheControlOf (read: Read): string | undefined {
     switch (this.#cacheControl) {
-      case 'off': return undefined
-      case 'revalidate': return 'no-cache'
-      case 'immutable': return isForEver(read) ? `${this.#whose}, max-age=31536000, immutable` : `${this.#whose}, max-age=86400`
+      case 'off': return this.#isForClientsAlone ? 'private' : undefined
+      case 'revalidate': return this.#isForClientsAlone ? 'private, no-cache' : 'no-cache'
+      case 'immutable': return `${this.#isForClientsAlone ? 'private' : 'public'}, ${isForEver(read) ? 'max-age=31536000, immutable' : 'max-age=86400'}`
     }
   }
 }

@@ -1,5 +1,5 @@
-import { isIP } from 'node:net'
 import { type FastifyRequest } from 'fastify'
+import { addressIn } from './proxies.js'
 
 /** A request as far as it tells where it comes from: `ip` as proxies that are believed say, and as its connection shows it. */
 export type Coming = Pick<FastifyRequest, 'ip' | 'socket'>
@@ -13,12 +13,6 @@ export function addressOf ({ ip, socket }: Coming): string | undefined {
 export function clientOf (request: Coming): string | undefined {
   const address = addressOf(request)
   return address?.includes(':') === true ? prefixOf(address) : address
-}
-
-// Some proxies add the port, and write "unknown" where they know no address.
-function addressIn (text: string | undefined): string | undefined {
-  const address = text?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1').replace(/^::ffff:(?=[0-9.]+$)|%.*$/i, '')
-  return address !== undefined && isIP(address) !== 0 ? address : undefined
 }
 
 function prefixOf (address: string): string {

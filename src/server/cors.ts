@@ -49,6 +49,11 @@ export class Cors {
     return this.isEchoed(origin) ? [...originLines(origin), 'access-control-expose-headers', this.#exposedNames(families)] : []
   }
 
+  /** Whether a browser asks with these headers of an OPTIONS request whether a page may send another. */
+  isPreflight ({ origin, 'access-control-request-method': method }: IncomingHttpHeaders): boolean {
+    return isOneOrigin(origin) && method !== undefined
+  }
+
   /** What to say to an OPTIONS request with these headers; undefined when no browser asks in it whether a page may send another request. */
   preflight (headers: IncomingHttpHeaders): PreflightGrant | Refusal | undefined {
     const { origin, 'access-control-request-method': method, 'access-control-request-headers': names = '' } = headers

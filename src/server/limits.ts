@@ -5,25 +5,18 @@ import { Refusal } from '../reads/refusal.js'
 import { type Access } from './access.js'
 import { clientOf } from './client-of.js'
 
-/** Told of each request that is refused since its sender has asked for too much, by what it is known. */
-export interface LimitTally {
-  limited (by: 'address' | 'key'): void
-}
-
 const unlimited: Allowance = { perSecond: Infinity, burst: Infinity }
 
 /** Lets in who may ask at all, and holds each client to what it may ask for. */
 export class Limits {
   readonly #app: FastifyInstance
   readonly #access: Access
-  readonly #tally: LimitTally
   #take: ReturnType<FastifyInstance['createRateLimit']> | undefined
 
   /** The plugin counts where varve says: its own stores go by the wall clock, which may jump, and wait for a Redis that is slow. */
-  constructor (app: FastifyInstance, access: Access, tally: LimitTally) {
+  constructor (app: FastifyInstance, access: Access) {
     this.#app = app
     this.#access = access
-    this.#tally = tally
     // Whoever has no allowance is on the list of those who are not counted.
     const heldTo = ({ raw }: FastifyRequest): Allowance => access.allowanceOf(raw) ?? unlimited
     app.register(fastifyRateLimit, {
@@ -62,7 +55,6 @@ export class Limits {
     this.#take ??= this.#app.createRateLimit({})
     const taken = await this.#take(request)
     if (taken.isAllowed || !taken.isExceeded) return
-    this.#tally.limited(this.#access.nameOf(request.raw) === undefined ? 'address' : 'key')
     throw new Refusal(429, 'web_framework_error', 'too many requests', ['retry-after', String(taken.ttlInSeconds)])
   }
 }

@@ -6,6 +6,7 @@ import { answerClientErrors, refuseTunnel, slownessOf } from './client-errors.js
 import { takenFrom } from './exchange.js'
 import { answerInFront } from './in-front.js'
 import { Limits } from './limits.js'
+import { believes } from './proxies.js'
 import { readRoutes } from './read-routes.js'
 import { failWith, type PublicParts } from './reply.js'
 import { mostLines } from './requirements.js'
@@ -25,7 +26,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   const refused = (status: number): void => { context.metrics.answered('other', 'refused', status, 0) }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
-    trustProxy: trustProxy.length > 0 && [...trustProxy],
+    trustProxy: trustProxy.length > 0 && believes(trustProxy),
     bodyLimit: limits.bodyKb * 1024,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -56,7 +57,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })
-  readRoutes(app, context, new Limits(app, context.access, context.metrics))
+  readRoutes(app, context, new Limits(app, context.access))
   answerInFront(app.server, context, nextId)
   return app
 }

@@ -19,12 +19,21 @@ import { wishesOf } from './wishes.js'
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
   const turns = new Turns(() => { context.metrics.cut('ahead') })
+  // By its head alone, before a byte of its body is taken in.
+  app.addHook('onRequest', async (request, reply) => {
+    // A browser that asks first sends no key.
+    const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
+    try {
+      if (!isPreflight) await limits.letIn(request)
+    } catch (error) {
+      failWith(context, takenFrom(request, reply, context), error)
+    }
+  })
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
       await turns.take(request.raw, reply.raw)
       requirePlain(request.raw)
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
-      await limits.letIn(request)
       const match = matchEndpoint(request.originalUrl)
       if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
       const { outcome, ready } = await answerMatch(context, match, request, limits)

@@ -53,10 +53,14 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
   }
 }
 
-/** Replies with what varve refuses; a known read bears the present position then too. */
+/** Replies with what varve refuses; a known read bears the present position then too, and who asks for too much is counted. */
 export function refuseWith (context: PublicParts, exchange: Exchange, refusal: Refusal): void {
+  const { access, metrics, stamper } = context
   const endpoint = matchEndpoint(exchange.url)?.endpoint.name
-  replyWith(context, exchange, endpoint ?? 'other', 'refused', context.stamper.refuse(refusal, endpoint !== undefined))
+  if (refusal.status === 429) metrics.limited(access.nameOf(exchange.request) === undefined ? 'address' : 'key')
+  // Where the chain stands is for those who may ask.
+  const bearsPosition = endpoint !== undefined && !access.lacksKey(exchange.request)
+  replyWith(context, exchange, endpoint ?? 'other', 'refused', stamper.refuse(refusal, bearsPosition))
 }
 
 /**

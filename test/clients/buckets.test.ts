@@ -20,7 +20,7 @@ async function sharedAt (t: Test, redis: RedisProcess, alone: Buckets): Promise<
   t.teardown(() => { link.stop() })
   await link.start()
   await until(() => link.isUp, 'Redis answers')
-  return { buckets: new SharedBuckets(link, 'varve:1:', alone), failed }
+  return { buckets: new SharedBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
 }
 
 const refusing: Buckets = { take: () => { throw new Error('nobody should count alone') } }
@@ -51,6 +51,28 @@ t.test('as many as are allowed get through in the long run, whatever is tried be
   let taken = 0
   for (; nowMs < 60_000; nowMs += 7) if (buckets.take('a', few) === 0) taken++
   t.equal(taken, 3 + 60 * 10 - 1)
+})
+
+t.test('what was taken of one allowance says nothing of another', async t => {
+  const buckets = new LocalBuckets(() => 0)
+  for (let nth = 0; nth < 500; nth++) buckets.take('a', { perSecond: 1, burst: 500 })
+  t.ok(buckets.take('a', { perSecond: 1, burst: 500 }) > 0)
+  t.equal(buckets.take('a', { perSecond: 100, burst: 100 }), 0)
+})
+
+t.test('Redis does not hear of each request of a client that it has refused, and is asked again when that is over', async t => {
+  const redis = await startRedis(t)
+  const { buckets } = await sharedAt(t, redis, refusing)
+  const asked = async (): Promise<number> => Number(/cmdstat_eval:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
+  const slow = { perSecond: 2, burst: 1 }
+  t.equal(await buckets.take('a', slow), 0)
+  const waitMs = await buckets.take('a', slow)
+  const before = await asked()
+  for (let nth = 0; nth < 100; nth++) t.ok(await buckets.take('a', slow) <= waitMs)
+  t.equal(await asked(), before)
+  t.equal(await buckets.take('b', slow), 0)
+  await pause(waitMs)
+  t.equal(await buckets.take('a', slow), 0)
 })
 
 t.test('of fifty thousand clients the one that was seen longest ago is forgotten', async t => {
@@ -90,6 +112,9 @@ t.test('where Redis refuses, or is gone, a process counts by itself, and the fai
   t.same([await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)], [0, 0, 0])
   t.ok(await buckets.take('a', few) > 0)
   t.same(failed, ['limit', 'limit', 'limit', 'limit'])
+  t.match(buckets.refusal, /WRONGTYPE/)
+  t.equal(await buckets.take('c', few), 0)
+  t.equal(buckets.refusal, undefined, 'it is not refused for good')
   await redis.kill()
   t.ok(await buckets.take('a', few) > 0)
   t.equal(await buckets.take('b', few), 0)

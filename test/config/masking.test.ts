@@ -37,16 +37,19 @@ t.test('in a line of JSON a secret is found however it is escaped there, and all
   const masking = new Masking(config)
   const line = `${JSON.stringify({ level: 50, err: { message: 'said p@ss"w\\ord', stack: 'Error:\nn0de-key\n' }, 'adm1n-token': 1 })}\n`
   t.same(JSON.parse(masking.maskJson(line)), { level: 50, err: { message: 'said ***', stack: 'Error:\n***\n' }, '***': 1 })
+  t.equal(new Masking(configSchema.parse({ admin: { token: 'level' }, cache: { redis: { url: 'redis://default:msg@h' } } })).maskJson('{"level":40,"msg":"default level"}\n'), '{"level":40,"msg":"default ***"}\n', 'names of the log\'s own, and users that are words, stay')
   const large = '{"level":40,"version":18446744073709551615,"msg":"a \\u00e9 b"}\n'
   t.equal(masking.maskJson(large), large)
 })
 
-t.test('after another configuration was taken in, its secrets are masked and those of the one before still are', async t => {
+t.test('after other configurations were taken in, their secrets are masked, and those of the ones before still are', async t => {
   const masking = new Masking(config)
   masking.take(configSchema.parse({ admin: { token: 'second-token' } }))
   t.equal(masking.mask('adm1n-token second-token'), '*** ***')
   masking.take(configSchema.parse({ admin: { token: 'third-token' } }))
-  t.equal(masking.mask('adm1n-token second-token third-token'), 'adm1n-token *** ***', 'no more than that, or there would be no end of them')
+  t.equal(masking.mask('adm1n-token second-token third-token'), '*** *** ***', 'one of them may be in use until the next start')
+  for (let nth = 0; nth < 25; nth++) masking.take(configSchema.parse({ clients: { keys: Array.from({ length: 1000 }, (_, at) => ({ name: `c${at}`, key: `key-${nth}-of-client-${at}` })) } }))
+  t.equal(masking.mask('adm1n-token key-24-of-client-999'), 'adm1n-token ***', 'but there is an end of them')
 })
 
 t.test('a secret that is no valid escape of a URL is masked as it stands', async t => {

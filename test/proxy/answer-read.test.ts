@@ -444,6 +444,7 @@ t.test('who may not ask for more is refused before a node is asked, and before i
   for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) await t.rejects(answerRead(refused, readOf(target)), refusal)
   await t.rejects(answerRead({ ...refused, settings: { ...parts.settings, isObserving: true } }, readOf(modules)), refusal, 'all is asked of a node where it is only observed')
   t.equal(stub.asked.length, 1)
+  await t.rejects(answerRead(refused, { ...readOf('/v1/accounts/0x2/modules'), atLeast: 9999n }), refusal, 'nor does it wait')
   t.match(await answerRead(refused, readOf(modules)), { name: 'hit_memory' })
 })
 
