@@ -45,7 +45,7 @@ export function takeCareOfFaults (io: Io, log: Logger, masking: Masking, faulty:
   let isEnding = false
   io.onFault((fault, error) => {
     faulty.metrics()?.process.unhandled(fault)
-    const err = error instanceof Error ? error : new Error(inspect(error))
+    const err = errorOf(error)
     if (fault === 'rejection') return log.error({ err }, 'something failed that nobody waited for: varve goes on')
     if (isEnding) return
     isEnding = true
@@ -53,4 +53,14 @@ export function takeCareOfFaults (io: Io, log: Logger, masking: Masking, faulty:
     io.err(`varve: ends, since an error that nobody caught leaves its state in doubt: ${masking.mask(err.message)}\n`)
     within(lastMs, faulty.stop(lastPatience)).catch(() => {}).finally(() => { io.exit(exitCodes.failed) })
   })
+}
+
+// What is thrown may be anything: even to look at it may throw.
+function errorOf (thrown: unknown): Error {
+  try {
+    if (thrown instanceof Error && typeof thrown.message === 'string') return thrown
+    return new Error(typeof thrown === 'string' ? thrown : inspect(thrown))
+  } catch {
+    return new Error('what was thrown cannot be told')
+  }
 }

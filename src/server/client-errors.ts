@@ -6,6 +6,9 @@ import { methodNotAllowed } from '../reads/unknown-route.js'
 import { type CutReason } from '../metrics/cut-reasons.js'
 import { answerOn } from './answer-on.js'
 
+// As long as words take to be read.
+const lingerMs = 1000
+
 /** Answers what Node's parser could not read as a request, in the node's shape, and closes the connection; tells the status that it answered with. */
 export function answerClientErrors (error: Error & { code?: string }, socket: Socket, answered: (status: number) => void): void {
   // Whoever has not got through the handshake could not read it.
@@ -25,10 +28,15 @@ export function refuseTunnel (socket: Socket, answered: (status: number) => void
 
 function endWith (refusal: Refusal, socket: Socket, answered: (status: number) => void): void {
   const due = answerDueOn(socket)
-  // An answer to an earlier request comes first, or the client would take this one for it.
-  if (due !== undefined) due.once('finish', () => { socket.destroySoon() })
-  else if (socket.writable) socket.end(replyOf(refusal, answered))
-  else socket.destroy()
+  if (due !== undefined) {
+    // An answer to an earlier request comes first, or the client would take this one for it; what it sends meanwhile is of no use.
+    due.once('finish', () => { socket.destroySoon() })
+    socket.pause()
+  } else if (socket.writable) {
+    socket.end(replyOf(refusal, answered))
+    // Who goes on sending, or does not end its own side, would keep the connection for ever; to end it at once could take the words from who reads them.
+    setTimeout(() => { socket.destroy() }, lingerMs).unref()
+  } else socket.destroy()
 }
 
 function replyOf ({ status, lines, body }: Refusal, answered: (status: number) => void): string {

@@ -48,13 +48,17 @@ t.test('a promise that fails for nobody is logged without secrets and counted, a
   await varve.saw(/ admin {3}http/)
   varve.fault('rejection', new Error('redis://:r3dis-pass@127.0.0.1:9 or Bearer s3cret-key', { cause: new TypeError('adm1n-t0ken') }))
   varve.fault('rejection', 'no error, but s3cret-key')
+  varve.fault('rejection', Object.create(null))
+  varve.fault('rejection', Object.defineProperty(new Error('x'), 'message', { get: () => { throw new Error('y') } }))
   t.match(varve.log().filter(({ level }) => level === 50), [
     { msg: /nobody waited for/, err: { type: 'Error', message: /^redis:\/\/:\*\*\*@127\.0\.0\.1:9 or \*\*\*: \*\*\*$/ } },
-    { err: { message: 'no error, but ***' } }
+    { err: { message: 'no error, but ***' } },
+    { err: { message: /null prototype/ } },
+    { err: { message: 'what was thrown cannot be told' } }
   ])
   t.notMatch(varve.out() + varve.err(), /s3cret|adm1n|r3dis/)
   const { body } = await ask(adminUrl, '/metrics')
-  t.same([unhandled(body, 'rejection'), unhandled(body, 'exception'), unhandled(body, 'request')], ['2', '0', '0'])
+  t.same([unhandled(body, 'rejection'), unhandled(body, 'exception'), unhandled(body, 'request')], ['4', '0', '0'])
   t.notOk(varve.hasExited())
 })
 

@@ -6,6 +6,7 @@ import t from 'tap'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
 t.test('clients that send their head or body a little at a time are cut off within ten seconds, and others are served meanwhile', async t => {
@@ -51,4 +52,22 @@ t.test('over TLS the same holds, and for a handshake that does not end', async t
   }))
   t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
   for (const [reason, count] of [['handshake', 2], ['head', 2], ['body', 1]]) t.equal(await varve.metric(`varve_connections_cut_total{reason="${reason}"}`), count, String(reason))
+})
+
+t.test('who never ends its own side of a connection is let go of all the same, in whatever manner it was slow', async t => {
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
+  const { hostname, port } = new URL(varve.url)
+  const post = 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
+  const manners = ['', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ', `${post}Content-Length: 100\r\n\r\n`, `${post}Transfer-Encoding: chunked\r\n\r\n`, `${post}Content-Length: 5000\r\n\r\n{`, 'what is this\r\n\r\n', 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n']
+  for (const manner of manners) {
+    const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+    socket.on('error', () => {}).resume()
+    t.teardown(() => { socket.destroy() })
+    socket.write(manner)
+  }
+  await until(async () => await varve.metric('varve_connections') === manners.length, 'all are there', 1000).catch(() => {})
+  const started = performance.now()
+  await until(async () => await varve.metric('varve_connections') === 0, 'none is left', 12_000)
+  t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
 })

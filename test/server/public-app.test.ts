@@ -10,6 +10,7 @@ import { partsAt } from '../support/parts.js'
 import { publicPartsOf } from '../support/public-parts.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -109,6 +110,31 @@ t.test('an answer that is due comes before the word that what followed it was no
   const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nthis is no request\r\n\r\n`)
   t.same(statusesIn(text), [200])
   t.match(text, /\["due"\]$/)
+})
+
+t.test('what comes behind what was no request is not even read while an answer is due', async t => {
+  const warnings: string[] = []
+  const warn = (warning: Error): void => { warnings.push(warning.message) }
+  process.on('warning', warn)
+  t.teardown(() => { process.off('warning', warn) })
+  let answer = (): void => {}
+  const stub = await stubNode(t, (_request, response) => { answer = () => { ok(response, '["due"]') } })
+  const varve = await varveAt(t, stub.url)
+  const { hostname, port } = new URL(varve.url)
+  const socket = connect(Number(port), hostname).setNoDelay(true)
+  let text = ''
+  socket.on('error', () => {}).on('data', chunk => { text += String(chunk) })
+  const closed = new Promise<void>(resolve => { socket.once('close', () => { resolve() }) })
+  socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
+  await until(() => stub.asked.length === 1, 'the node is asked')
+  for (let nth = 0; nth < 40; nth++) {
+    await new Promise<void>(resolve => { socket.write('x', () => { resolve() }) })
+    await varve.get('/v2/nowhere')
+  }
+  answer()
+  await closed
+  t.match(text, /\["due"\]$/)
+  t.same(warnings, [])
 })
 
 t.test('a client that leaves within its body is counted as the client\'s doing', async t => {
