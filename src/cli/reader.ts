@@ -58,6 +58,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   })
   const lag = new LoopLag({
     now: parts.now,
+    lateMs: config.limits.loopLagMs,
     onShed: () => { metrics.shed() },
     onChange: isShedding => {
       if (isShedding) log.warn('there is more to do than can be done in time: only what is kept is served')
@@ -101,6 +102,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       await nodes.exchange(next)
       serve()
       clients.allow(roomFor(next))
+      lag.allow(next.limits.loopLagMs)
       current = next
       masking.take(next)
     },

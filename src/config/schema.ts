@@ -101,6 +101,7 @@ export const configSchema = z.strictObject({
     bodyKb: z.int().min(1).max(8192).default(1024),
     headerKb: z.int().min(1).max(1024).default(16),
     connections: z.int().min(1).max(1_000_000).nullable().default(null),
+    loopLagMs: z.int().min(10).max(60_000).nullable().default(100),
     client: z.strictObject({
       requestsPerSecond: positive.nullable().default(null),
       burst: positive.nullable().default(null),

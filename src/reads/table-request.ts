@@ -28,5 +28,5 @@ function readType (body: Record<string, unknown>, name: string): TypeTag {
 }
 
 function isJson (contentType: string | undefined): boolean {
-  return /^(?:application\/json|[^/\s;]+\/[^/\s;]+\+json)[ \t]*(?:;|$)/i.test(withoutBlanks(contentType ?? ''))
+  return /^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)[ \t]*(?:;|$)/i.test(withoutBlanks(contentType ?? ''))
 }

@@ -13,7 +13,7 @@ export interface TableRequest {
 export function readTableRequest (contentType: string | undefined, body: Buffer): TableRequest {
   if (contentType === undefined) throw framework('expect content type `application/json`', 415)
   const essence = contentType.replace(/;.*$/s, '').trim().toLowerCase()
-  if (!/^(?:application\/json|[^/\s]+\/[^/\s]+\+json)$/.test(essence)) {
+  if (!/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(essence)) {
     throw framework(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
   }
   const request = readJson(body)

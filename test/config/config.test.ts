@@ -41,7 +41,7 @@ latest: { stateMs: 0, infoMs: 1000, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }
 pages: { eventsDefault: 25, eventsTtlSeconds: 3600, pinned: false }
 audit: { share: 0.001 }
-limits: { bodyKb: 1024, headerKb: 16, connections: null, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
+limits: { bodyKb: 1024, headerKb: 16, connections: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }
 passThrough: reads
 cors: { origins: "*" }
@@ -238,7 +238,7 @@ __proto__: 1
     'cache.size': keys('memory, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
     'limits.client.perSecond': keys('requestsPerSecond, burst, exemptHits'),
-    'limits.body': keys('bodyKb, headerKb, connections, client'),
+    'limits.body': keys('bodyKb, headerKb, connections, loopLagMs, client'),
     'clients.keys.0.key': 'expected a key of printable ASCII without blanks',
     'clients.keys.0.rate': keys('name, key, requestsPerSecond'),
     'clients.keys.1.name': 'expected a text, got nothing',

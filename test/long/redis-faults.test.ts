@@ -54,7 +54,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   await isDegraded(t, other, says)
   const errors = await errorsOf(other)
   if (isSilent) t.ok((errors.get ?? 0) >= (before.get ?? 0) + 1, 'so are those of reading')
-  t.same(Object.keys(errors).sort(), ['connect', 'control', 'delete', 'find', 'get', 'index', 'probe', 'publish', 'set'], 'under the closed list')
+  t.same(Object.keys(errors).sort(), ['connect', 'control', 'delete', 'find', 'get', 'index', 'limit', 'probe', 'publish', 'set'], 'under the closed list')
 
   const missed = targets(20)
   const began = performance.now()

@@ -78,7 +78,7 @@ t.test('a POST says its length, is not too big, and is JSON', async t => {
   t.equal((await ask(`${url}/v1/info`, { method: 'POST', body: '' })).status, 405)
   const typed = async (type: string) => (await lookUp(url, item, '', '0x1', { 'content-type': type })).status
   for (const type of ['application/json', 'Application/JSON; charset=latin1', 'application/vnd.x+json', 'text/x+json']) t.equal(await typed(type), 200, type)
-  for (const type of ['text/plain', 'application/x-bcs', 'application/jsonx', 'json', '+json']) t.equal(await typed(type), 415, type)
+  for (const type of ['text/plain', 'application/x-bcs', 'application/jsonx', 'json', '+json', '\\application/x+json', 'a"/x+json']) t.equal(await typed(type), 415, type)
   const untyped = await ask(`${url}/v1/tables/1/item`, { method: 'POST', body: JSON.stringify(item) })
   t.equal(untyped.status, 415)
   t.match(untyped.json, framework)

@@ -7,7 +7,7 @@ function loop (): { lag: LoopLag, late: (...ms: number[]) => void, changes: bool
   let now = 0
   let shed = 0
   const changes: boolean[] = []
-  const lag = new LoopLag({ now: () => now, onShed: () => { shed++ }, onChange: isShedding => { changes.push(isShedding) } })
+  const lag = new LoopLag({ now: () => now, lateMs: 100, onShed: () => { shed++ }, onChange: isShedding => { changes.push(isShedding) } })
   lag.tick()
   const late = (...ms: number[]): void => {
     for (const by of ms) {
@@ -58,4 +58,17 @@ t.test('at the edge it does not change its mind', async t => {
   t.same(changes, [true])
   late(...times(4, 0), ...times(4, 100), ...times(50, 70))
   t.same(changes, [true])
+})
+
+t.test('another configuration has it be less patient, or never refuse anything', async t => {
+  const { lag, late, changes } = loop()
+  lag.allow(null)
+  late(...times(50, 5000))
+  t.same(changes, [])
+  lag.allow(20)
+  late(...times(8, 20))
+  t.same(changes, [true])
+  lag.allow(null)
+  late(...times(8, 5000))
+  t.same(changes, [true, false])
 })

@@ -24,8 +24,10 @@ export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Con
   const { upstream, ...rest } = change
   // Stubs that say something new each time are found out by an audit, which has tests of its own.
   // Several test files at a time may keep a Redis that is well from answering within the usual 50 ms.
+  // The test, its node and varve have one loop, which many reads at a time keep busy.
+  const limits = { loopLagMs: null, ...rest.limits }
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
-  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, audit: { share: 0 }, ...rest, cache })
+  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, audit: { share: 0 }, ...rest, limits, cache })
   const log: Array<Record<string, unknown>> = []
   const varve = await startVarve({ config }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
   t.teardown(async () => { await varve.stop({ drainMs: 0 }) })

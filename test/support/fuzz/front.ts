@@ -54,7 +54,9 @@ export class Front {
       // On a machine with much to do a Redis that is well may take its time.
       ...(meeting !== undefined && { cache: { redis: { url: meeting.url, keyPrefix: meeting.keyPrefix, timeoutMs: 1000 } } }),
       // A version that is not there yet is waited for a moment and no more.
-      waitForVersion: { ms: 5 }
+      waitForVersion: { ms: 5 },
+      // The case, its node and varve have one loop.
+      limits: { loopLagMs: null }
     })
     // Less than an operator may choose, since a case keeps little.
     const memory = memoryKb === undefined ? config.cache.memory : { maxMb: memoryKb / 1024 }

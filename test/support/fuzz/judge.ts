@@ -59,7 +59,8 @@ function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown:
   const { got, direct, sent, from, to, wasKept, setting } = exchange
   const outcome = outcomeOf(got.headers['cache-status'])
   if (outcome === undefined) return `Cache-Status says ${got.headers['cache-status']}`
-  if (wasKept && outcome !== 'hit' && outcome !== 'pruned hit') return `what was kept is ${outcome}`
+  // What was upgraded meanwhile may have been noticed, and is rendered afresh then.
+  if (wasKept && from.release === to.release && outcome !== 'hit' && outcome !== 'pruned hit') return `what was kept is ${outcome}`
   if (setting.isObserving && outcome !== 'forwarded' && outcome !== 'refused') return `${outcome}, though nothing is to be served from the cache`
   if (outcome === 'refused') return judgeRefusal(exchange)
   // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
