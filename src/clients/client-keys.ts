@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { type IncomingHttpHeaders } from 'node:http'
 
 /** A key as it is configured: whoever sends it is known by the name. */
@@ -10,7 +10,7 @@ export interface NamedKey {
 /** Who is known by which key. The keys themselves are kept nowhere. */
 export class ClientKeys {
   // Of its own in each process: nobody can choose a digest, so what the time of a look-up tells of digests tells nothing of keys.
-  readonly #salt = randomBytes(32)
+  readonly #salt = randomBytes(32).toString('hex')
   readonly #names: ReadonlyMap<string, string>
 
   constructor (keys: readonly NamedKey[]) {
@@ -29,7 +29,7 @@ export class ClientKeys {
 
   // Takes as long for whatever is given of one length, and as little of it as a comparison could tell is of the key.
   #digestOf (text: string): string {
-    return createHash('sha256').update(this.#salt).update(text).digest('base64')
+    return hash('sha256', this.#salt + text, 'base64')
   }
 }
 
