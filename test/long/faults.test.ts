@@ -203,15 +203,6 @@ t.test('nothing that a crash prints is a secret; a failure for nobody is survive
   }
 })
 
-t.test('where too few files may be open for a start, one sentence says so', async t => {
-  const child = spawn('/bin/sh', ['-c', 'ulimit -n 48; exec "$0" "$@"', process.execPath, cli], { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
-  let said = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', text => { said += String(text) })
-  const code = await new Promise(resolve => { child.once('close', resolve) })
-  t.equal(code, 1)
-  t.match(said, /^varve: cannot start: EMFILE.*\n$/)
-})
-
 // Clients have a bound that leaves some over; something else in the process takes those, and gives them back, each time that it is told to.
 const greedy = `
 import { closeSync, openSync } from 'node:fs'
