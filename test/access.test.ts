@@ -153,7 +153,7 @@ t.test('where a key is required nothing is answered without one, kept or not, an
   t.match(await varve.get(modules(100), { headers: { origin: 'https://app.example' } }), { status: 401, headers: { 'access-control-allow-origin': 'https://app.example' } })
 })
 
-t.test('whoever tries keys has no more tries than requests', async t => {
+t.test('who has no key is held to the limit of an address, and that harms no neighbour who has one', async t => {
   const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, limits: { client: { requestsPerSecond: 1, burst: 3 } } })
   const tried = await misses(varve, 30, bearer('guess'))
   t.ok((tried[401] ?? 0) >= 3 && (tried[401] ?? 0) < 6 && tried[200] === undefined, JSON.stringify(tried))
@@ -162,17 +162,18 @@ t.test('whoever tries keys has no more tries than requests', async t => {
 
 t.test('where the chain stands is for those who may ask: no refusal tells of it, whatever it is that is refused', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, limits: { bodyKb: 1, client: { requestsPerSecond: 1, burst: 2 } }, cors: { origins: ['https://app.example'] } })
-  const cases: Array<[number, Parameters<TestVarve['get']>[1]]> = [
-    [401, {}],
-    [401, { method: 'POST', body: 'x'.repeat(2000) }],
-    [429, {}],
-    [403, { method: 'OPTIONS', headers: { origin: 'https://other.example', 'access-control-request-method': 'GET' } }],
-    [431, { headers: Object.fromEntries(Array.from({ length: 1001 }, (_, nth) => [`x${nth}`, ''])) }]
+  // After two refusals an address has no more to ask for, but on a machine that takes its time; a browser is told without a key that it may not go on.
+  const cases: Array<[statuses: number[], how: Parameters<TestVarve['get']>[1]]> = [
+    [[401], {}],
+    [[401], { method: 'POST', body: 'x'.repeat(2000) }],
+    [[401, 429], {}],
+    [[401, 429], { headers: Object.fromEntries(Array.from({ length: 1001 }, (_, nth) => [`x${nth}`, ''])) }],
+    [[403], { method: 'OPTIONS', headers: { origin: 'https://other.example', 'access-control-request-method': 'GET' } }]
   ]
-  for (const [, how] of cases) {
+  for (const [statuses, how] of cases) {
     const got = await varve.get(modules(100), how)
-    t.ok(got.status >= 400, String(got.status))
-    t.notMatch(got.rawNames.join(' '), /ledger|chain-id|epoch/i, `${got.status}`)
+    t.ok(statuses.includes(got.status), String(got.status))
+    t.notMatch(got.rawNames.join(' '), /ledger|chain-id|epoch/i, String(got.status))
   }
   t.equal(sandbox.asked.total, 0)
   t.match((await varve.get('/v1/accounts/0xzz/modules', bearer('k-shop-51'))).rawNames.join(' '), /X-NODE-LEDGER-VERSION/)

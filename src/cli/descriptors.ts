@@ -8,11 +8,11 @@ const lookEveryMs = 1000
  * Tells when the process has no file descriptor left, and when it has again: the system closes connections then before varve hears of them, so that nothing else
  * would show it. Ends with the function that it gives back.
  */
-export function watchDescriptors (log: Logger, onExhausted: () => void, open = openAndClose, everyMs = lookEveryMs): () => void {
+export function watchDescriptors (log: Logger, onExhausted: () => void, isOneLeft = isDescriptorLeft, everyMs = lookEveryMs): () => void {
   let isOut = false
   const timer = setInterval(() => {
     const wasOut = isOut
-    isOut = !open()
+    isOut = !isOneLeft()
     if (isOut === wasOut) return
     if (isOut) {
       onExhausted()
@@ -23,7 +23,7 @@ export function watchDescriptors (log: Logger, onExhausted: () => void, open = o
 }
 
 /** Whether there is a descriptor. In this thread, since one that another takes at the wrong moment is one that Node misses itself. */
-function openAndClose (): boolean {
+export function isDescriptorLeft (): boolean {
   try {
     closeSync(openSync(devNull, 'r'))
     return true

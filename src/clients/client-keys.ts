@@ -7,7 +7,7 @@ export interface NamedKey {
   readonly key: string
 }
 
-/** Who is known by which key. The keys themselves are kept nowhere. */
+/** Who is known by which key; of the keys themselves it keeps none. */
 export class ClientKeys {
   // Of its own in each process: nobody can choose a digest, so what the time of a look-up tells of digests tells nothing of keys.
   readonly #salt = randomBytes(32).toString('hex')
@@ -35,5 +35,5 @@ export class ClientKeys {
 
 /** The credentials of an Authorization line of the scheme Bearer (RFC 6750, section 2.1). */
 export function bearerIn (authorization: string | undefined): string | undefined {
-  return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+  return /^Bearer +(.*\S) *$/i.exec(authorization ?? '')?.[1]
 }

@@ -56,7 +56,8 @@ export class SharedBuckets implements Buckets {
     try {
       const waitMs = await this.#link.ask('limit', async client => await client.eval(takeOne, 1, this.#prefix + subject, 1000 / perSecond, burst))
       this.#refusal = undefined
-      return Number(waitMs)
+      // What cannot be is no word of this script's.
+      return typeof waitMs === 'number' && waitMs >= 0 && waitMs <= Math.ceil(1000 / perSecond) ? waitMs : undefined
     } catch (error) {
       // Counted where Redis is asked; what it says of itself lasts until somebody changes it.
       if (error instanceof Error && error.name === 'ReplyError') this.#refusal = error.message

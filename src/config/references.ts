@@ -39,7 +39,7 @@ export function resolveReferences (tree: unknown, environment: Readonly<Record<s
       if (name !== undefined) return environment[name] ?? amiss(path, `the environment variable ${name} is not set`)
       hasFile = true
       if (file === undefined) return amiss(path, 'expected a } after ${file:')
-      if (file === '') return amiss(path, 'expected the path of a file in ${file:}') // eslint-disable-line no-template-curly-in-string
+      if (file === '') return amiss(path, 'expected the path of a file after ${file:')
       const found = textOfFile(file)
       return 'text' in found ? found.text : amiss(path, `the file ${JSON.stringify(file)} ${found.fault}`)
     })

@@ -1,8 +1,8 @@
 import { accessSync, constants } from 'node:fs'
-import { isIP } from 'node:net'
 import { z } from 'zod'
 import { isEnoughFor } from './budgets.js'
 import { refuseEqualClients, refuseEqualNames } from './equal.js'
+import { isNetwork, namedNetworks } from './networks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -')
 const milliseconds = z.int().min(0).max(3_600_000)
@@ -67,7 +67,7 @@ export const configSchema = z.strictObject({
     level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
     access: z.boolean().default(false)
   }).prefault({}),
-  trustProxy: z.array(z.string().refine(isNetwork, 'expected an address, a network such as 10.0.0.0/8, or loopback, linklocal or uniquelocal')).default([]),
+  trustProxy: z.array(z.string().refine(isNetwork, `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`)).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
   upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) }),
@@ -145,14 +145,6 @@ export function isAddress (text: string): boolean {
 
 function isRedisUrl (text: string): boolean {
   return /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text)
-}
-
-function isNetwork (text: string): boolean {
-  const [address = '', bits, more] = text.split('/')
-  const family = isIP(address)
-  // Names that the proxies' own documentation knows them by.
-  if (family === 0) return /^(?:loopback|linklocal|uniquelocal)$/.test(text)
-  return more === undefined && !address.includes('%') && (bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
 }
 
 function isNodeUrl (text: string): boolean {

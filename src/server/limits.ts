@@ -32,7 +32,7 @@ export class Limits {
   /** Refuses who sends no key where one is required; where hits count too, takes one for any request. */
   async letIn (request: FastifyRequest): Promise<void> {
     const lacksKey = this.#access.lacksKey(request.raw)
-    // Whoever tries keys has no more tries than requests.
+    // Who has no key is held to what an address may ask for, or refusals would be had without end.
     if (lacksKey || this.#access.limitsHits) await this.#charge(request)
     if (lacksKey) throw new Refusal(401, 'web_framework_error', 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', ['www-authenticate', 'Bearer'])
   }

@@ -1,16 +1,10 @@
 import { BlockList, isIP } from 'node:net'
-
-// As proxies' own documentation calls them.
-const named: Readonly<Record<string, readonly string[]>> = {
-  loopback: ['127.0.0.0/8', '::1/128'],
-  linklocal: ['169.254.0.0/16', 'fe80::/10'],
-  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
-}
+import { namedNetworks } from '../config/networks.js'
 
 /** Whether what stands at an address is one of the proxies that are believed, by addresses, networks and names of networks. */
 export function believes (trusted: readonly string[]): (written: string) => boolean {
   const list = new BlockList()
-  for (const network of trusted.flatMap(text => named[text] ?? [text])) {
+  for (const network of trusted.flatMap(text => namedNetworks[text] ?? [text])) {
     const [written = '', bits] = network.split('/')
     const address = plainAddress(written) ?? written
     // Of IPv4 in the clothes of IPv6 the first 96 bits are the clothes.

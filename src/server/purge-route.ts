@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { bearerIn } from '../clients/client-keys.js'
 import { Refusal } from '../reads/refusal.js'
 
 /** What came of a purge. */
@@ -28,7 +29,7 @@ export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRout
 
 function requireToken ({ headers }: FastifyRequest, token: string | null): void {
   if (token === null) throw new Refusal(403, 'api_disabled', 'changing calls are refused: admin.token is not configured')
-  const given = /^Bearer +(.+)$/i.exec(headers.authorization ?? '')?.[1] ?? ''
+  const given = bearerIn(headers.authorization) ?? ''
   if (!timingSafeEqual(digestOf(given), digestOf(token))) {
     throw new Refusal(401, 'web_framework_error', 'expected the admin token: Authorization: Bearer TOKEN', ['www-authenticate', 'Bearer'])
   }

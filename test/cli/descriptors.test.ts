@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { watchDescriptors } from '../../src/cli/descriptors.js'
+import { isDescriptorLeft, watchDescriptors } from '../../src/cli/descriptors.js'
 import { until } from '../support/until.js'
 
 t.test('that no file descriptor is left is told and counted once, and so is that there are some again', async t => {
@@ -27,10 +27,6 @@ t.test('that no file descriptor is left is told and counted once, and so is that
   t.match(log[1], /there are file descriptors again/)
 })
 
-t.test('where there are descriptors nothing is told', async t => {
-  const log: string[] = []
-  const end = watchDescriptors(pino({}, { write: line => log.push(line) }), () => {}, undefined, 1)
-  await new Promise(resolve => { setTimeout(resolve, 20) })
-  end()
-  t.same(log, [])
+t.test('where a file can be opened there is a descriptor', async t => {
+  t.ok(isDescriptorLeft())
 })

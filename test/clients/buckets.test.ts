@@ -120,6 +120,15 @@ t.test('where Redis refuses, or is gone, a process counts by itself, and the fai
   t.equal(await buckets.take('b', few), 0)
 })
 
+t.test('a Redis that says what cannot be is not believed, be it to let everything through or nothing', async t => {
+  for (const lie of ['0', '-1', null, NaN, -1, 1e12, Infinity, [0]]) {
+    const link = { ask: async () => lie } as unknown as RedisLink
+    const buckets = new SharedBuckets(link, '', new LocalBuckets(() => 0), () => 0)
+    t.same([await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)], [0, 0, 0], String(lie))
+    t.ok(await buckets.take('a', few) > 0, String(lie))
+  }
+})
+
 t.test('a worker has the first process count for all, and counts by itself while that one says nothing', async t => {
   let nowMs = 0
   const first = new LocalBuckets(() => nowMs)

@@ -32,6 +32,6 @@ t.test('no key can be had from what is kept of it', async t => {
   t.notMatch(JSON.stringify(keys), /k-shop|k-wallet/)
 })
 
-t.test('a bearer is one word behind its scheme', async t => {
-  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(bearerIn), ['a', 'a', undefined, undefined, undefined, undefined])
+t.test('a bearer is what stands behind its scheme, blanks around it apart', async t => {
+  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(bearerIn), ['a', 'a', undefined, 'a b', undefined, undefined])
 })

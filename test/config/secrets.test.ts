@@ -207,7 +207,7 @@ t.test('a file that cannot be taken is a mistake with the key and the file in it
   }
   t.equal(loadConfig({}, { config: written(dir, { admin: { token: reference(`file:${join(dir, 'full')}`) } }) }).config.admin.token?.length, 65_536)
   t.match(saidOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }), /^admin\.token: expected a } after \$\{file:\n/)
-  t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }), /^admin\.token: expected the path of a file in \$\{file:\}\n/)
+  t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }), /^admin\.token: expected the path of a file after \$\{file:\n/)
   t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }), /^admin\.token: the file "a\\u0000b" cannot be read \(ERR_INVALID_ARG_VALUE\)\n/)
 })
 

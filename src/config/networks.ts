@@ -1,0 +1,16 @@
+import { isIP } from 'node:net'
+
+/** Networks that have a name, as proxies' own documentation calls them. */
+export const namedNetworks: Readonly<Record<string, readonly string[]>> = {
+  loopback: ['127.0.0.0/8', '::1/128'],
+  linklocal: ['169.254.0.0/16', 'fe80::/10'],
+  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
+}
+
+/** Whether a text is an address, a network as ADDRESS/BITS, or the name of networks. */
+export function isNetwork (text: string): boolean {
+  const [address = '', bits, more] = text.split('/')
+  const family = isIP(address)
+  if (family === 0) return Object.hasOwn(namedNetworks, text)
+  return more === undefined && !address.includes('%') && (bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
+}
