@@ -3,7 +3,7 @@ import { compile } from './compile.js'
 import { checkCoverage, forgetCoverage } from './coverage.js'
 import { program, requireNode, run, say } from './ground.js'
 import { install } from './install.js'
-import { bringRedis } from './redis.js'
+import { bring, forTests } from './programs.js'
 import { close, runTap } from './tap.js'
 
 const chosen = process.argv.slice(2)
@@ -20,10 +20,10 @@ async function test () {
   if (missing !== undefined) return { faults: [missing] }
 
   // Side by side, since each keeps one core busy; before the tests, since some of those watch the clock.
-  const [redis, built, ...checks] = await Promise.all(
-    chosen.length > 0 ? [bringRedis(), compile()] : [bringRedis(), ...typesAndBuild(), lint()])
-  const faults = [redis, built, ...checks].filter(fault => fault !== undefined)
-  if (redis !== undefined || built !== undefined) return { faults }
+  const [programs, built, ...checks] = await Promise.all(
+    chosen.length > 0 ? [bring(forTests), compile()] : [bring(forTests), ...typesAndBuild(), lint()])
+  const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
+  if (programs !== undefined || built !== undefined) return { faults }
 
   say('running the tests ...')
   if (chosen.length > 0) return await runTap('--disable-coverage', jobs, ...chosen)

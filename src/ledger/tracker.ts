@@ -152,9 +152,7 @@ export class Tracker {
   /** How far back the history goes that live nodes can serve: shown with every head, whoever said that. */
   bound (oldest: Oldest): void {
     this.#oldest = oldest
-    const shown = this.#shown
-    if (shown === undefined || shown.position.oldest.version === oldest.version) return
-    this.#shown = { ...shown, position: { ...shown.position, oldest } }
+    if (this.#shown !== undefined) this.#shown = this.#bounded(this.#shown)
   }
 
   #forgetPosition (): void {
@@ -165,6 +163,8 @@ export class Tracker {
   #bounded (stamped: StampedPosition): StampedPosition {
     const oldest = this.#oldest
     if (oldest === undefined || oldest.version === stamped.position.oldest.version) return stamped
+    // Said by a node that is further than what is shown: it waits for the head that it belongs to, as no history begins above its end.
+    if (oldest.version > stamped.position.head.version) return stamped
     return { ...stamped, position: { ...stamped.position, oldest } }
   }
 

@@ -189,3 +189,16 @@ t.test('the oldest version shown is the one that live nodes can serve, whoever s
     t.same(tracker.position, at(30, 90_010))
   }
 })
+
+t.test('an oldest version above the head that is shown waits for its head: no history begins above its end', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.bound({ version: 5n, blockHeight: 1n })
+  // A node that was read for an audit, say, whose head is heard of with the next poll.
+  tracker.bound({ version: 101n, blockHeight: 11n })
+  t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
+  tracker.hear({ position: at(100), family: 'x-aptos-' })
+  t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
+  tracker.learn(at(101), 'x-aptos-')
+  t.same(tracker.position?.oldest, { version: 101n, blockHeight: 11n })
+})

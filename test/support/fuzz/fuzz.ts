@@ -40,7 +40,7 @@ async function failing (seed: number, tally: Tally, redis: RedisAtHand): Promise
   let shortest: Case | undefined
   let until = Infinity
   let broken: unknown
-  const property = fc.asyncProperty(setting, fc.array(wish, { minLength: 1, maxLength: 3, size: 'max' }), fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }), async (like, wishes, templates) => {
+  const property = fc.asyncProperty(setting, fc.array(wish, { minLength: 2, maxLength: 3, size: 'max' }), fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }), async (like, wishes, templates) => {
     if (performance.now() > until) return
     // What fails while it is made shorter is no part of the run.
     const wrong = await playOnce(like, wishes, templates, shortest === undefined ? tally : new Tally(), redis).catch((error: unknown) => {

@@ -68,7 +68,7 @@ const near = fc.integer({ min: -3, max: 3 })
 const version = fc.oneof(
   { weight: 3, arbitrary: fc.record({ at: fc.constantFrom('first' as const, 'last' as const), back: fc.nat(12), by: near }) },
   { weight: 2, arbitrary: fc.record({ at: fc.constantFrom('head' as const, 'oldest' as const), by: near }) },
-  { weight: 5, arbitrary: fc.record({ at: fc.constant('share' as const), percent: fc.nat(100) }) },
+  { weight: 8, arbitrary: fc.record({ at: fc.constant('share' as const), percent: fc.nat(100) }) },
   // Where cafe's modules change.
   { weight: 1, arbitrary: fc.record({ at: fc.constant('start' as const), by: fc.constantFrom(399, 400, 799, 800, 899, 900, 901, 1200) }) },
   { weight: 1, arbitrary: fc.record({ at: fc.constant('number' as const), number: fc.constantFrom('0', '1', '9007199254740991', '9007199254740992', '9007199254740993', '9223372036854775807', '9223372036854775808', '18446744073709551615', '18446744073709551616') }) }
@@ -77,10 +77,10 @@ const maybe = <T>(arbitrary: fc.Arbitrary<T>, freq = 4): fc.Arbitrary<T | undefi
 
 /** Anything that can be asked for; few enough that much is asked for twice. */
 export const wish: fc.Arbitrary<Wish> = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('table' as const), handle: fc.constantFrom('busy', 'busy', '5eed', '42'), key: fc.nat(tableKeys.length - 1), value: fc.nat(valueTypes.length - 1), version: maybe(version, 14) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('modules' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), version: maybe(version, 14), limit: maybe(fc.constantFrom(1, 1, 2, 2, 3, 3, 10, 10, 65535, 65535, 0, 65536)), cursor: maybe(fc.nat(5), 1) }) },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('events' as const), stream: fc.constantFrom(0, 0, 0, 1, 1, 2, 3, 4, 5), start: maybe(fc.oneof(fc.record({ from: fc.constant('end' as const), by: fc.integer({ min: -12, max: 2 }) }), fc.record({ from: fc.constant('begin' as const), by: fc.integer({ min: 0, max: 120 }) })), 6), limit: maybe(fc.constantFrom(1, 2, 3, 5, 9, 10, 11, 25), 2) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('block' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'true' as const, 'false' as const) }) },
+  { weight: 7, arbitrary: fc.record({ kind: fc.constant('table' as const), handle: fc.constantFrom('busy', 'busy', '5eed', '42'), key: fc.nat(tableKeys.length - 1), value: fc.nat(valueTypes.length - 1), version: maybe(version, 14) }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('modules' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), version: maybe(version, 14), limit: maybe(fc.constantFrom(1, 1, 2, 2, 3, 3, 10, 10, 65535, 65535, 0, 65536)), cursor: maybe(fc.nat(5), 1) }) },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('events' as const), stream: fc.constantFrom(0, 0, 0, 1, 1, 2, 3, 4, 5), start: maybe(fc.oneof({ weight: 2, arbitrary: fc.record({ from: fc.constant('end' as const), by: fc.integer({ min: -12, max: 2 }) }) }, { weight: 3, arbitrary: fc.record({ from: fc.constant('begin' as const), by: fc.integer({ min: 0, max: 120 }) }) }), 8), limit: maybe(fc.constantFrom(1, 2, 3, 5, 9, 10, 11, 25), 2) }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('block' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'true' as const, 'false' as const) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('listing' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1'), limit: fc.constantFrom(1, 1, 2, 3), cursor: maybe(fc.nat(3), 3), forged: maybe(version, 2) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('path' as const), target: fc.constantFrom('/v1/estimate_gas_price', '/v1/info', '/v1', '/v1/blocks/by_height/100', '/v1/-/healthy', '/v1/transactions?start=5') }) }
 )

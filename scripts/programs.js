@@ -1,0 +1,61 @@
+import { getuid } from 'node:process'
+import { run, say } from './ground.js'
+
+const managers = [
+  { name: 'apt-get', asRoot: true, install: packages => [['update'], ['install', '-y', '--no-install-recommends', ...packages]] },
+  { name: 'apk', asRoot: true, install: packages => [['add', '--no-cache', ...packages]] },
+  { name: 'dnf', asRoot: true, install: packages => [['install', '-y', ...packages]] },
+  { name: 'brew', asRoot: false, install: packages => [['install', ...packages]] }
+]
+
+/** Programs that checks run beside varve, in the order of the commands that bring them, and what each package manager has them under. */
+const packages = {
+  'redis-server': { 'apt-get': ['redis-server'], apk: ['redis'], dnf: ['redis'], brew: ['redis'] },
+  prometheus: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
+  promtool: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
+  chromium: { 'apt-get': ['chromium', 'fonts-dejavu-core'], apk: ['chromium', 'font-dejavu'], dnf: ['chromium'], brew: ['chromium'] }
+}
+
+// Nobody is there to answer a package's questions.
+const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+
+/** What `npm test` needs. */
+export const forTests = ['redis-server']
+/** What the longer checks need. */
+export const forLongerChecks = Object.keys(packages)
+
+/** Makes sure that real programs are on PATH, all by one call of the package manager, as two would be in each other's way; answers the reason where they cannot be. */
+export async function bring (programs) {
+  const missing = await missingOf(programs)
+  if (missing.length === 0) return
+  const manager = await managerHere()
+  if (manager === undefined) return advice(missing, 'no known package manager was found')
+  if (manager.asRoot && getuid?.() !== 0) return advice(missing, `${manager.name} needs root`)
+  say(`installing ${missing.join(', ')} with ${manager.name} ...`)
+  for (const step of manager.install([...new Set(missing.flatMap(program => packages[program][manager.name]))])) {
+    const { code, output } = await run([manager.name, ...step], { env })
+    if (code !== 0) return advice(missing, `${manager.name} ${step[0]} failed:\n${output.trimEnd()}\n`)
+  }
+  const still = await missingOf(missing)
+  if (still.length > 0) return advice(still, `what ${manager.name} installed does not run`)
+}
+
+async function missingOf (programs) {
+  const found = await Promise.all(programs.map(works))
+  return programs.filter((_, at) => !found[at])
+}
+
+async function managerHere () {
+  for (const manager of managers) {
+    if (await works(manager.name)) return manager
+  }
+}
+
+async function works (command) {
+  return (await run([command, '--version'])).code === 0
+}
+
+function advice (programs, reason) {
+  return `the tests need ${programs.join(' and ')} on PATH, which could not be installed here (${reason}); ` +
+    `install ${programs.length === 1 ? 'it' : 'them'} by hand and run this again.`
+}
