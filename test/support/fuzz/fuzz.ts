@@ -63,7 +63,7 @@ async function playOnce (like: Setting, wishes: readonly Wish[], templates: read
   const play = await Play.start(like, tally, redis)
   const cursors: string[] = []
   const heads: bigint[] = []
-  const past: Past = { ledger: play.sandbox.ledger, cursors, heads, plains: new Map(), tags: new Map(), previous: undefined }
+  const past: Past = { ledger: play.sandbox.ledger, cursors, heads, plains: new Map(), tags: new Map(), previous: undefined, asked: undefined }
   try {
     for (const each of templates) {
       const { version } = play.sandbox.ledger.head

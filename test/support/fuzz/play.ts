@@ -169,7 +169,8 @@ export class Play {
   /** What is purged is asked for again: no varve may have it. */
   async #purge (front: Front, what: Extract<Step, { purge: unknown }>['purge']): Promise<void> {
     this.#tally.note('a purge')
-    const known = this.#fronts.flatMap(({ keptLast }) => keptLast ?? [])
+    // One alone: of two the second may be of the block that was read again for the first.
+    const known = [front, ...this.#fronts].flatMap(({ keptLast }) => keptLast ?? []).slice(0, 1)
     const status = await front.purge(what === 'all' ? { all: true } : what)
     if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
     await this.#forget()

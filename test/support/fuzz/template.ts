@@ -24,6 +24,8 @@ export type Template =
   | Change
   | Upgrade
   | { readonly purge: 'all' | number, readonly to: number }
+  /** What was asked last is asked once more, to the letter, of the other varve where there are two. */
+  | 'again'
 
 /** What a run has come to, for what is asked for next. */
 export interface Past extends Known {
@@ -32,11 +34,12 @@ export interface Past extends Known {
   /** The last tag for each target. */
   readonly tags: Map<string, string>
   previous: Sent | undefined
+  asked: Extract<Step, { ask: unknown }> | undefined
 }
 
 const asking: fc.Arbitrary<Asking> = fc.record({
   of: fc.nat(2),
-  neighbour: fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(50) }),
+  neighbour: fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(50) }),
   style,
   mutations: fc.oneof({ weight: 10, arbitrary: fc.constant([]) }, { weight: 3, arbitrary: fc.tuple(mutation) }, { weight: 1, arbitrary: fc.tuple(mutation, mutation) }),
   line: fc.oneof({ weight: 9, arbitrary: fc.constant('none' as const) }, { weight: 1, arbitrary: fc.constantFrom('tag' as const, 'other tag' as const, 'any tag' as const, 'least' as const, 'least behind' as const, 'least ahead' as const) }),
@@ -58,6 +61,7 @@ const to = fc.nat(1)
 export const template: fc.Arbitrary<Template> = fc.oneof(
   { weight: 20, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), to }) },
   { weight: 2, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), to, meanwhile: fc.oneof({ weight: 3, arbitrary: change }, { weight: 1, arbitrary: fc.constant<Upgrade>({ release: 'next' }) }) }) },
+  { weight: 6, arbitrary: fc.constant<Template>('again') },
   { weight: 4, arbitrary: change },
   { weight: 1, arbitrary: fc.constant<Template>({ release: 'next' }) },
   { weight: 1, arbitrary: fc.record({ purge: fc.oneof(fc.constant('all' as const), fc.nat(5), fc.nat(5)), to }) }
@@ -81,7 +85,7 @@ const nodeSetting = fc.oneof(
 )
 
 const varveSetting = fc.record({
-  isShared: fc.nat(2).map(at => at === 2),
+  isShared: fc.boolean(),
   pinsPages: fc.nat(2).map(at => at === 2),
   isObserving: fc.nat(9).map(at => at === 9),
   memoryKb: fc.constantFrom(undefined, undefined, undefined, 20),
@@ -93,7 +97,11 @@ export const setting: fc.Arbitrary<Setting> = fc.tuple(nodeSetting, varveSetting
 
 /** What it comes to, to the letter. */
 export function resolve (what: Template, wishes: readonly Wish[], past: Past): Step {
-  if ('ask' in what) return { ask: what.ask.map(each => sentOf(each, wishes, past)), to: what.to, ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile }) }
+  if (what === 'again') return past.asked === undefined ? { grow: 1 } : { ask: past.asked.ask, to: 1 - (past.asked.to ?? 0) }
+  if ('ask' in what) {
+    past.asked = { ask: what.ask.map(each => sentOf(each, wishes, past)), to: what.to, ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile }) }
+    return past.asked
+  }
   if (!('purge' in what)) return what
   const { to } = what
   if (what.purge === 'all') return { purge: 'all', to }
