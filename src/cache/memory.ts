@@ -95,6 +95,11 @@ export class Memory {
     return this.#entries.calculatedSize
   }
 
+  /** What the entries may cost. */
+  get maxBytes (): number {
+    return this.#entries.maxSize
+  }
+
   /** How many blocks can be found by their versions. */
   get blocks (): number {
     return this.#blocks.size

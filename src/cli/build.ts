@@ -7,6 +7,7 @@ import { StreamEnds } from '../cache/stream-ends.js'
 import { type Buckets } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { Arrivals } from '../ledger/arrivals.js'
+import { Asked } from '../ledger/asked.js'
 import { Tracker } from '../ledger/tracker.js'
 import { Metrics } from '../metrics.js'
 import { LiveReleases } from '../nodes/live-releases.js'
@@ -25,6 +26,7 @@ import { keepHeapLean } from './lean-heap.js'
 import { type Nodes, nodesOf } from './nodes.js'
 import { type NodesOptions } from './seat.js'
 import { type Sharing, type sharingOf } from './sharing.js'
+import { versionOfProgram } from './version.js'
 
 /** Who else takes part, where varve is several processes. */
 export interface Hooks {
@@ -80,6 +82,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     onShown: () => { arrivals.look() }
   }, share !== undefined)
   const arrivals = new Arrivals(tracker, { now, onWaiting: () => { nodes.hurry() } })
+  const asked = new Asked(now)
   const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations, asksForAll: hooks.asksForAll })
   const sharing = share?.(redis, { upstreams: nodes.upstreams, tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
@@ -90,6 +93,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     events: {
       onGeneration: generation => {
         forgetting.forgetAll()
+        asked.forget()
         // What waits bears the number of a generation that may be another chain's.
         sharing?.store.dropAll()
         log.info({ generation }, 'keys are of this generation')
@@ -109,6 +113,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     now,
     tracker,
     arrivals,
+    asked,
     memory,
     compressor: new Compressor(memory),
     shared: sharing?.store,
@@ -132,7 +137,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, arrivals, memory, fleet: nodes.fleet, redis: sharing?.link, certificate })
+  metrics.observe({ tracker, arrivals, asked, memory, fleet: nodes.fleet, redis: sharing?.link, version: versionOfProgram(), certificate })
   return { parts, metrics, nodes, generations, sharing, certificate }
 }
 

@@ -66,7 +66,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     }
   })
   metrics.observeClients(clients)
-  const timers = [setInterval(() => { clients.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
+  const timers = [setInterval(() => { clients.tick(); parts.asked.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
   let current = config
   const masking = new Masking(config)
   const nextId = requestIds()

@@ -46,6 +46,11 @@ export class Budget {
     this.#pace = requestsPerSecond === null ? undefined : new Pace(paceOf(requestsPerSecond), now)
   }
 
+  /** How many may have their turn at once. */
+  get maxConcurrent (): number {
+    return this.#maxConcurrent
+  }
+
   /** How many have their turn. */
   get underWay (): number {
     return this.#underWay

@@ -1,7 +1,10 @@
 import { type Member } from './member.js'
 
 /** How a node is: nothing is known yet, it answers, it has asked for rest, it does not answer as a node does, or it is not asked for data. */
-export type NodeState = 'unknown' | 'up' | 'resting' | 'down' | 'fenced'
+export const nodeStates = ['unknown', 'up', 'resting', 'down', 'fenced'] as const
+
+/** One of the closed list. */
+export type NodeState = typeof nodeStates[number]
 
 /** How it is, and the reason where that is not well. */
 export function stateOf ({ fence, isUnheard, isUp, health }: Member): { readonly name: NodeState, readonly reason: string | undefined } {

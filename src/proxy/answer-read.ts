@@ -35,6 +35,7 @@ export function answerAtHand (parts: Parts, known: KnownRead): Hit | undefined {
 
 /** The life of a read: pin the chain, wait for it where that is asked for, key, look up, fetch once, and say where the chain stands now. */
 export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
+  if (read.speaksOf !== undefined) parts.asked.note(read.speaksOf, parts.tracker.position)
   let chain = await pin(parts)
   if (isAhead(parts, read)) {
     await parts.admit?.()

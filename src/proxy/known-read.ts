@@ -27,6 +27,7 @@ export class KnownRead implements Holder {
   #acceptEncoding: string | undefined
   #release: string | undefined
   #expiresAtMs = Infinity
+  #askedIn = 0
 
   constructor (read: Read) {
     this.read = read
@@ -41,6 +42,13 @@ export class KnownRead implements Holder {
       this.#reply = undefined
     }
     return this.#keys
+  }
+
+  /** Tells which version is asked for, once in a while: to compare it at every hit would fetch it from far. */
+  tellAsked ({ asked, tracker }: Parts): void {
+    if (this.#askedIn === asked.half) return
+    this.#askedIn = asked.half
+    if (this.read.speaksOf !== undefined) asked.note(this.read.speaksOf, tracker.position)
   }
 
   /** The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more would make the same. */

@@ -5,6 +5,7 @@ import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
 import { type Arrival, type Arrivals } from '../ledger/arrivals.js'
+import { type Asked } from '../ledger/asked.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
@@ -83,6 +84,8 @@ export interface Parts {
   readonly now: () => number
   readonly tracker: Tracker
   readonly arrivals: Pick<Arrivals, 'reach' | 'close'>
+  /** Told of the versions that clients ask for. */
+  readonly asked: Pick<Asked, 'half' | 'note' | 'tick'>
   readonly memory: Memory
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */

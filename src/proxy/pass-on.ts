@@ -16,6 +16,7 @@ export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent' | 'clien
 export async function passOn (parts: Parts, { minVersion, ...question }: PassedQuestion, signal: AbortSignal): Promise<Answer> {
   const isIdempotent = isRead(question.target, question.method)
   const { version, events } = whatIn(question.target)
+  if (version !== undefined && isIdempotent) parts.asked.note(version, parts.tracker.position)
   // What may write is nothing to wait for.
   const needs = isIdempotent ? { speaksOf: version, atLeast: readMinVersion(minVersion) } : { speaksOf: undefined, atLeast: undefined }
   parts.requireLeisure?.()

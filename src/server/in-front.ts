@@ -71,6 +71,7 @@ function atHandFor (context: PublicParts, { request, url: target, method }: Exch
   // A least version is in no spelling, and may have to be waited for; so may who is held to a limit.
   if (known === undefined || headers[minVersionHeader] !== undefined || !context.access.isOpenTo(request)) return undefined
   requirePlain(request)
+  known.tellAsked(context.parts)
   const wishes = wishesOf(headers)
   const { endpoint: { name: endpoint } } = known.read
   const again = known.again(context.parts, wishes)

@@ -4,6 +4,7 @@ import { Memory } from '../../src/cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
 import { StreamEnds } from '../../src/cache/stream-ends.js'
 import { Arrivals } from '../../src/ledger/arrivals.js'
+import { Asked } from '../../src/ledger/asked.js'
 import { Tracker } from '../../src/ledger/tracker.js'
 import { Fleet } from '../../src/nodes/fleet.js'
 import { HeadPoll } from '../../src/nodes/head-poll.js'
@@ -40,6 +41,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       now: () => clock.ms,
       tracker,
       arrivals,
+      asked: new Asked(() => clock.ms),
       memory,
       compressor: new Compressor(memory),
       shared: undefined,
