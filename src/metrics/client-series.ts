@@ -1,20 +1,13 @@
-import { Counter, type Registry } from 'prom-client'
+import { type Registry } from 'prom-client'
+import { addCounter, type Labelled } from './made.js'
 
 /** What clients that are known by name have been answered: numbers to add to, as a hit has no time for more; the library's form is made of them when they are scraped. */
 export class ClientSeries {
   readonly #counts = new Map<string, Map<string, number>>()
 
-  constructor (registry: Registry, named: { readonly name: string, readonly help: string }) {
-    const counts = this.#counts
-    const counter: Counter = new Counter({
-      ...named,
-      labelNames: ['client', 'outcome'],
-      registers: [registry],
-      collect () {
-        counter.reset()
-        for (const [client, outcomes] of counts) for (const [outcome, count] of outcomes) counter.inc({ client, outcome }, count)
-      }
-    })
+  constructor (registry: Registry) {
+    addCounter(registry, 'varve_client_requests_total', () => [...this.#counts].flatMap(([client, outcomes]) =>
+      [...outcomes].map(([outcome, count]): Labelled => [{ client, outcome }, count])))
   }
 
   /** Has a series exist at 0. */

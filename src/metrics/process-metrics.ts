@@ -1,7 +1,11 @@
-import { collectDefaultMetrics, Counter, type Registry } from 'prom-client'
+import { collectDefaultMetrics, type Counter, type Registry } from 'prom-client'
+import { addCounter, counterOf } from './made.js'
 
 /** What failed in a way that nobody foresaw: a request, a promise that nobody waited for, or a whole process. */
 export type Unhandled = 'request' | 'rejection' | 'exception'
+
+// Their names are those of counters, which they are not, and what they are labelled with is whatever Node has open.
+const leftOut = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(name => [name, `${name}_total`])
 
 /** What befalls a process, whatever it is asked. */
 export class ProcessMetrics {
@@ -12,23 +16,13 @@ export class ProcessMetrics {
   #lostLines = (): number => 0
 
   constructor (registry: Registry) {
-    const at = { registers: [registry] }
     collectDefaultMetrics({ register: registry })
-    this.#workersLost = new Counter({ ...at, name: 'varve_workers_lost_total', help: 'Workers that have ended by themselves, or hung, and were replaced.' })
-    this.#reloads = new Counter({ ...at, name: 'varve_config_reloads_total', help: 'Times that the configuration was read anew, by what came of it.', labelNames: ['result'] })
-    this.#unhandled = new Counter({ ...at, name: 'varve_unhandled_total', help: 'Failures that nobody foresaw, by what failed.', labelNames: ['kind'] })
-    this.#exhausted = new Counter({ ...at, name: 'varve_descriptors_exhausted_total', help: 'Times that a process had no file descriptor left.' })
-    const lostLines: Counter = new Counter({
-      ...at,
-      name: 'varve_log_lines_lost_total',
-      help: 'Log lines that found no room: a full disk, a reader that is gone or does not read.',
-      collect: () => {
-        lostLines.reset()
-        lostLines.inc(this.#lostLines())
-      }
-    })
-    for (const result of ['exchanged', 'refused']) this.#reloads.inc({ result }, 0)
-    for (const kind of ['request', 'rejection', 'exception']) this.#unhandled.inc({ kind }, 0)
+    for (const name of leftOut) registry.removeSingleMetric(name)
+    this.#workersLost = counterOf(registry, 'varve_workers_lost_total')
+    this.#reloads = counterOf(registry, 'varve_config_reloads_total')
+    this.#unhandled = counterOf(registry, 'varve_unhandled_total')
+    this.#exhausted = counterOf(registry, 'varve_descriptors_exhausted_total')
+    addCounter(registry, 'varve_log_lines_lost_total', () => [[{}, this.#lostLines()]])
   }
 
   /** Has the lines that a log has lost counted too. */

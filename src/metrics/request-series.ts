@@ -1,4 +1,5 @@
 import { Counter, type Metric, type Registry } from 'prom-client'
+import { statusLabelOf } from './statuses.js'
 
 /** How one metric of the two is called. */
 interface Named {
@@ -36,12 +37,13 @@ export class RequestSeries {
     this.#seconds = seconds
     const all = (): Times[] => this.#all()
     const counter: Counter = new Counter({
-      ...requests,
+      name: requests.name,
+      help: requests.help,
       labelNames: ['endpoint', 'outcome', 'status'],
       registers: [registry],
       collect () {
         counter.reset()
-        for (const { labels, byStatus } of all()) for (const [status, count] of byStatus) counter.inc({ ...labels, status }, count)
+        for (const { labels, byStatus } of all()) for (const [status, count] of byStatus) counter.inc({ ...labels, status: statusLabelOf(status) }, count)
       }
     })
     // What a registry asks of a metric: its name, what it is at the moment, and to begin anew.
@@ -79,7 +81,7 @@ export class RequestSeries {
   }
 
   #histogram (): object {
-    const { name } = this.#seconds
+    const { name, help } = this.#seconds
     const values = this.#all().flatMap(({ labels, buckets, sum }) => {
       let count = 0
       const lines = buckets.map((alone, at) => {
@@ -88,6 +90,6 @@ export class RequestSeries {
       })
       return [...lines, { metricName: `${name}_sum`, labels, value: sum }, { metricName: `${name}_count`, labels, value: count }]
     })
-    return { ...this.#seconds, type: 'histogram', values, aggregator: 'sum' }
+    return { name, help, type: 'histogram', values, aggregator: 'sum' }
   }
 }

@@ -45,7 +45,7 @@ t.test('both can be read as data too, to be summed over processes', async t => {
   new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
   const metrics = await registry.getMetricsAsJSON()
   t.match(metrics, [
-    { name: 'requests_total', type: 'counter', aggregator: 'sum', values: [{ value: 1, labels: { endpoint: 'info', outcome: 'miss', status: 200 } }] },
+    { name: 'requests_total', type: 'counter', aggregator: 'sum', values: [{ value: 1, labels: { endpoint: 'info', outcome: 'miss', status: '200' } }] },
     { name: 'request_seconds', type: 'histogram', aggregator: 'sum', values: [{ metricName: 'request_seconds_bucket', value: 0 }, { value: 1 }, { value: 1 }, { value: 1 }, { value: 0.005 }, { value: 1 }] }
   ])
 })
