@@ -1,0 +1,45 @@
+import { mostSeries, mostSeriesInWords } from '../../src/metrics/budget.js'
+import { type LabelValues, metricGroups, metricList, type MetricRow } from '../../src/metrics/list.js'
+
+const oneNode = { upstreams: 1, clients: 0 }
+// Longer lists stand in a table of their own.
+const mostInline = 5
+
+const code = (text: string): string => `\`${text}\``
+
+/** What docs/metrics.md says of the list of all metrics, as it is to be between its two marks. */
+export function metricsPage (): string {
+  const head = '| metric | type | labels | meaning | series at most | one node, no keys |\n|---|---|---|---|---|---|'
+  const sections = Object.entries(metricGroups).map(([title, rows]) => `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`)
+  const total = metricList.reduce((sum, row) => sum + mostSeries(row, oneNode), 0)
+  return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`
+}
+
+function lineOf (row: MetricRow): string {
+  const type = row.across === undefined ? row.type : `${row.type}, ${row.across}`
+  const labels = Object.entries(row.labels).map(([label, values]) => isInline(values) ? `${code(label)} = ${values.map(code).join(', ')}` : code(label)).join('; ')
+  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${mostSeriesInWords(row)} | ${mostSeries(row, oneNode)} |`
+}
+
+function isInline (values: LabelValues): values is readonly string[] {
+  return typeof values !== 'string' && values.length <= mostInline
+}
+
+function lists (): string {
+  const users = new Map<string, string[]>()
+  for (const { name, labels } of metricList) {
+    for (const [label, values] of Object.entries(labels)) {
+      if (isInline(values)) continue
+      const said = typeof values !== 'string' ? values.map(code).join(', ') : names[values]
+      const key = `| ${code(label)} | ${said} |`
+      users.set(key, [...users.get(key) ?? [], name])
+    }
+  }
+  return `| label | can be | of |\n|---|---|---|\n${[...users].map(([line, of]) => `${line} ${of.length > 3 ? 'all others that have it' : of.map(code).join(', ')} |`).join('\n')}`
+}
+
+const names = {
+  upstreams: 'a name in `upstreams` of the configuration',
+  clients: 'a name in `clients.keys` of the configuration',
+  release: 'the release of this varve'
+}
