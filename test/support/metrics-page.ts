@@ -17,12 +17,16 @@ export function metricsPage (): string {
 
 function lineOf (row: MetricRow): string {
   const type = row.across === undefined ? row.type : `${row.type}, ${row.across}`
-  const labels = Object.entries(row.labels).map(([label, values]) => isInline(values) ? `${code(label)} = ${values.map(code).join(', ')}` : code(label)).join('; ')
+  const labels = Object.entries(row.labels).map(([label, values]) => isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)).join('; ')
   return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${mostSeriesInWords(row)} | ${mostSeries(row, oneNode)} |`
 }
 
-function isInline (values: LabelValues): values is readonly string[] {
+function isInline (values: LabelValues): boolean {
   return typeof values !== 'string' && values.length <= mostInline
+}
+
+function valuesOf (values: LabelValues): string {
+  return typeof values === 'string' ? names[values] : values.map(code).join(', ')
 }
 
 function lists (): string {
@@ -30,8 +34,7 @@ function lists (): string {
   for (const { name, labels } of metricList) {
     for (const [label, values] of Object.entries(labels)) {
       if (isInline(values)) continue
-      const said = typeof values !== 'string' ? values.map(code).join(', ') : names[values]
-      const key = `| ${code(label)} | ${said} |`
+      const key = `| ${code(label)} | ${valuesOf(values)} |`
       users.set(key, [...users.get(key) ?? [], name])
     }
   }

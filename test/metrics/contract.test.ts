@@ -1,0 +1,112 @@
+import t from 'tap'
+import { metricList, rowOf } from '../../src/metrics/list.js'
+import { closedSeries } from '../../src/metrics/made.js'
+import { nodeOf } from '../support/replicas.js'
+import { startRedis } from '../support/redis-server.js'
+import { type Scraped, scrape } from '../support/scrape.js'
+import { varveAt } from '../support/varve.js'
+
+const endpoint = ['table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version', 'other']
+const outcome = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'refused']
+const named = null
+
+// Section 4 of the contract: each name with its type and its labels, whose values stand here where they are closed.
+const contract: ReadonlyArray<readonly [name: string, type: string, labels?: Readonly<Record<string, readonly string[] | null>>]> = [
+  ['varve_requests_total', 'counter', { endpoint, outcome, status: named }],
+  ['varve_request_duration_seconds', 'histogram', { endpoint, outcome }],
+  ['varve_upstream_requests_total', 'counter', { upstream: named, endpoint, status: named }],
+  ['varve_upstream_request_duration_seconds', 'histogram', { upstream: named }],
+  ['varve_pruned_requests_total', 'counter', { endpoint, answer: ['cache', 'local', 'upstream'] }],
+  ['varve_pruned_distance_versions', 'histogram', { endpoint }],
+  ['varve_ledger_version', 'gauge'],
+  ['varve_ledger_oldest_version', 'gauge'],
+  ['varve_ledger_block_height', 'gauge'],
+  ['varve_ledger_oldest_block_height', 'gauge'],
+  ['varve_ledger_position_age_seconds', 'gauge'],
+  ['varve_upstream_up', 'gauge', { upstream: named }],
+  ['varve_upstream_lag_versions', 'gauge', { upstream: named }],
+  ['varve_upstream_oldest_version', 'gauge', { upstream: named }],
+  ['varve_cache_entries', 'gauge', { tier: ['memory'] }],
+  ['varve_cache_bytes', 'gauge', { tier: ['memory'] }],
+  ['varve_cache_evictions_total', 'counter', { tier: ['memory'] }],
+  ['varve_cache_writes_total', 'counter', { tier: ['memory', 'redis'] }],
+  ['varve_not_kept_total', 'counter', {
+    endpoint,
+    reason: ['status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete', 'wrong_block', 'newest_block',
+      'truncated_block', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable']
+  }],
+  ['varve_stale_latest_total', 'counter'],
+  ['varve_corrupt_entries_total', 'counter'],
+  ['varve_chain_resets_total', 'counter'],
+  ['varve_audit_total', 'counter', { result: ['equal', 'different', 'rendering', 'unavailable'] }],
+  ['varve_redis_up', 'gauge'],
+  ['varve_redis_errors_total', 'counter', { operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect'] }],
+  ['varve_redis_duration_seconds', 'histogram', { operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect'] }]
+]
+
+/** The label sets of a metric, a histogram's once; as one text each. */
+function setsOf ({ series }: Scraped): string[] {
+  return [...new Set(series.map(({ labels: { le, ...labels } }) => textOf(labels)))].sort()
+}
+
+function textOf (labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels).map(([label, value]) => `${label}=${value}`).sort().join()
+}
+
+function everySetOf (labels: Readonly<Record<string, readonly string[] | null>>): string[] {
+  return Object.entries(labels).reduce<Array<Record<string, string>>>((sets, [label, values]) => sets.flatMap(set => (values ?? []).map(value => ({ ...set, [label]: value }))), [{}]).map(textOf).sort()
+}
+
+t.test('a varve that was asked nothing yet shows every metric of the contract under its name, with its type and its labels, at 0 where these are closed', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:9')
+  const shown = await scrape(varve.adminUrl)
+  for (const [name, type, labels = {}] of contract) {
+    const metric = shown.get(name)
+    t.equal(metric?.type, type, name)
+    t.same(Object.keys(rowOf(name as never).labels), Object.keys(labels), `${name}: labels`)
+    if (metric === undefined || Object.values(labels).includes(named)) continue
+    t.same(setsOf(metric), everySetOf(labels), name)
+    if (type !== 'gauge') for (const { value } of metric.series) t.equal(value, 0)
+  }
+})
+
+t.test('series that have a status or a node\'s name appear when they are first counted, with the labels of the contract', async t => {
+  const [redis, node] = await Promise.all([startRedis(t), nodeOf(t)])
+  const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
+  t.equal((await varve.get('/v1/info')).status, 200)
+  const shown = await scrape(varve.adminUrl)
+  for (const [name, , labels = {}] of contract.filter(([, , labels = {}]) => Object.values(labels).includes(named))) {
+    const sets = shown.get(name)?.series.map(({ labels: { le, ...set } }) => set) ?? []
+    t.ok(sets.length > 0, name)
+    for (const set of sets) t.same(Object.keys(set).sort(), Object.keys(labels).sort(), name)
+  }
+  t.equal(shown.get('varve_redis_up')?.series[0]?.value, 1)
+})
+
+t.test('every histogram of times reaches from 50 us to 10 s, and no step is more than two and a half times the one before', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:9')
+  const shown = await scrape(varve.adminUrl)
+  const times = [...shown].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
+  t.same(times.map(([name]) => name).sort(), ['varve_redis_duration_seconds', 'varve_request_duration_seconds', 'varve_upstream_request_duration_seconds'])
+  for (const [name, { series }] of times) {
+    if (name === 'varve_upstream_request_duration_seconds') continue
+    const bounds = [...new Set(series.flatMap(({ labels: { le } }) => le === undefined || le === '+Inf' ? [] : [Number(le)]))]
+    t.equal(bounds[0], 0.00005, name)
+    t.equal(bounds.at(-1), 10, name)
+    for (const [at, bound] of bounds.entries()) t.ok(at === 0 || bound / (bounds[at - 1] ?? 0) <= 2.5, `${name}: ${bound}`)
+  }
+  for (const { type, name, bounds } of metricList) if (type === 'histogram' && name.endsWith('_seconds')) t.same([bounds?.[0], bounds?.at(-1)], [0.00005, 10], name)
+})
+
+t.test('the list of all metrics is what is shown: no name, type or label more, none less, and all closed series from the start', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:9')
+  const shown = await scrape(varve.adminUrl)
+  const there = metricList.filter(({ name }) => name !== 'varve_tls_certificate_not_after_seconds')
+  t.same([...shown.keys()].filter(name => name.startsWith('varve_')).sort(), there.map(({ name }) => name).sort())
+  for (const row of there) {
+    const metric = shown.get(row.name)
+    t.match(metric, { type: row.type, help: row.help }, row.name)
+    const sets = new Set(metric === undefined ? [] : setsOf(metric))
+    for (const labels of closedSeries(row)) t.ok(sets.has(textOf(labels)), `${row.name} ${textOf(labels)}`)
+  }
+})

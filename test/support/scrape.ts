@@ -1,0 +1,25 @@
+import { ask } from './client.js'
+
+/** One metric as a scrape shows it. */
+export interface Scraped {
+  readonly type: string
+  readonly help: string
+  readonly series: ReadonlyArray<{ readonly name: string, readonly labels: Readonly<Record<string, string>>, readonly value: number }>
+}
+
+/** What GET /metrics shows, by the names of the metrics; a line that cannot be read is thrown. */
+export async function scrape (adminUrl: string): Promise<Map<string, Scraped>> {
+  const metrics = new Map<string, { type: string, help: string, series: Array<Scraped['series'][number]> }>()
+  for (const line of (await ask(adminUrl, '/metrics')).body.split('\n').filter(text => text !== '')) {
+    const [, about, named = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
+    if (about === 'HELP') metrics.set(named, { type: '', help: rest, series: [] })
+    else if (about === 'TYPE') metrics.set(named, { ...metrics.get(named) ?? { help: '', series: [] }, type: rest })
+    else {
+      const [, name = '', labels = '', value = ''] = /^([a-z0-9_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
+      const owner = metrics.get(name) ?? metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''))
+      if (owner === undefined) throw new Error(`no metric that this is a series of: ${line}`)
+      owner.series.push({ name, labels: Object.fromEntries([...labels.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', text = '']) => [label, text])), value: Number(value) })
+    }
+  }
+  return metrics
+}
