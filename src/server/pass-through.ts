@@ -8,6 +8,7 @@ import { addressOf } from './client-of.js'
 import { takenFrom } from './exchange.js'
 import { type Limits } from './limits.js'
 import { failWith, type PublicParts, replyWith } from './reply.js'
+import { traceIdOf } from './trace-context.js'
 
 /** A request on its way through, led past the plugin, which would parse and print its target anew. */
 interface Passing {
@@ -28,7 +29,9 @@ export type Choose = (request: FastifyRequest, reply: FastifyReply) => Promise<s
 
 // What an answer may depend on, and who asks: an allow-list, since credentials, cookies and hop-by-hop names stay here (law 9).
 const keyedNames = ['accept', 'accept-encoding']
-const aboutNames = /^(?:user-agent|traceparent|tracestate|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
+const aboutNames = /^(?:user-agent|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
+// The one means nothing without the other (W3C Trace Context, section 3.3).
+const traceNames = ['traceparent', 'tracestate']
 
 /** What the plugin takes for the body of a response. */
 interface Handed {
@@ -108,7 +111,8 @@ function requestThrough (ask: (question: Omit<PassedQuestion, 'target' | 'minVer
   const request = (options: { method: string, headers: IncomingHttpHeaders & { readonly [passingKey]: Passing }, body?: Buffer }, done: (error: unknown, response?: object) => void): void => {
     const headers = picked(options.headers, name => keyedNames.includes(name))
     const { from } = options.headers[passingKey]
-    const about = { ...picked(options.headers, name => aboutNames.test(name)), ...(from !== undefined && { 'x-forwarded-for': from }) }
+    const isTraced = traceIdOf(options.headers) !== undefined
+    const about = { ...picked(options.headers, name => aboutNames.test(name) || (isTraced && traceNames.includes(name))), ...(from !== undefined && { 'x-forwarded-for': from }) }
     ask({ method: options.method, headers, about, body: options.body }, options.headers[passingKey]).then(
       // The reply has the node's own status; the plugin would trip over one beyond those that Fastify knows.
       answer => { done(null, { statusCode: Math.min(answer.status, 599), headers: {}, body: { answer, destroy: () => { answer.rest?.destroy() } } satisfies Handed }) },

@@ -17,6 +17,7 @@ import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type Exchange } from './exchange.js'
 import { refusalOf } from './refusal-of.js'
+import { traceIdOf } from './trace-context.js'
 import { writeHead } from './write-head.js'
 
 /** What the public listener is made of. */
@@ -49,7 +50,7 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000, client)
   if (context.config.log.access) {
     const cacheStatus = valueOf(ready.lines, 'cache-status')
-    context.log.info({ id: exchange.id(), method, url: exchange.url, client, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    context.log.info({ ...namedIn(exchange), method, url: exchange.url, client, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
   }
 }
 
@@ -69,21 +70,34 @@ export function refuseWith (context: PublicParts, exchange: Exchange, refusal: R
  */
 export function failWith (context: PublicParts, exchange: Exchange, error: unknown): void {
   const refusal = refusalOf(error)
-  if (refusal.status === 500) tellUnforeseen(context, error)
+  // One number for all lines on it.
+  const { id, traceId } = namedIn(exchange)
+  const named: Exchange = { ...exchange, id: () => id }
+  if (refusal.status === 500) tellUnforeseen(context, error, { id, traceId })
   // What was answered to its end is answered, whatever failed after that.
   if (exchange.response.writableEnded) return
   try {
-    refuseWith(context, exchange, refusal)
+    refuseWith(context, named, refusal)
   } catch (reason) {
-    tellUnforeseen(context, reason)
+    tellUnforeseen(context, reason, { id, traceId })
     exchange.response.destroy()
   }
 }
 
 /** Logs and counts what failed while a request was answered, in a way that nobody foresaw. */
-export function tellUnforeseen ({ log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'process'> }, error: unknown): void {
+export function tellUnforeseen ({ log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'process'> }, error: unknown, named: Partial<Named> = {}): void {
   metrics.process.unhandled('request')
-  log.error({ err: error }, 'a request failed in a way that nobody foresaw')
+  log.error({ ...named, err: error }, 'a request failed in a way that nobody foresaw')
+}
+
+/** By what a request is known in every line of the log that is about it: varve's own number, and the trace that its client says it belongs to. */
+interface Named {
+  readonly id: string
+  readonly traceId: string | undefined
+}
+
+function namedIn ({ id, request }: Exchange): Named {
+  return { id: id(), traceId: traceIdOf(request.headers) }
 }
 
 // What depends on who asks and when, not on the answer.

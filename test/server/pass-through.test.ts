@@ -186,7 +186,7 @@ t.test('a node that nobody vouches for is not believed, one that the CA file vou
 t.test('what an answer depends on and who asks goes upstream, and nothing else that a client says; the operator\'s own headers win', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, `${stub.url}/key`, { upstream: { headers: { Authorization: 'Bearer operator', 'X-Forwarded-For': '10.0.0.1', 'X-Api-Key': 'operator' } } })
-  const plain = { accept: 'a/b', 'accept-encoding': 'gzip', 'user-agent': 'client/1', traceparent: '00-1', tracestate: 'a=b', 'x-aptos-client': 'sdk/1', 'x-aptos-typescript-sdk-origin-method': 'view' }
+  const plain = { accept: 'a/b', 'accept-encoding': 'gzip', 'user-agent': 'client/1', traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', tracestate: 'a=b', 'x-aptos-client': 'sdk/1', 'x-aptos-typescript-sdk-origin-method': 'view' }
   const theirs = [
     'Authorization: Bearer theirs', 'Cookie: theirs=1', 'X-Api-Key: theirs', 'Proxy-Authorization: theirs', 'Proxy-Connection: keep-alive', 'TE: trailers', 'Trailer: X-Theirs', 'Keep-Alive: timeout=5', 'Upgrade: theirs',
     'Forwarded: for=theirs', 'Via: 1.1 theirs', 'X-Forwarded-For: 6.6.6.6', 'X-Forwarded-Host: theirs', 'X-Forwarded-Proto: theirs', 'X-Forwarded-Client: theirs', 'X-Forwarded-Client-Cert: theirs', 'X-Real-IP: 6.6.6.6',
