@@ -85,7 +85,7 @@ export interface Parts {
   readonly tracker: Tracker
   readonly arrivals: Pick<Arrivals, 'reach' | 'close'>
   /** Told of the versions that clients ask for. */
-  readonly asked: Pick<Asked, 'half' | 'note' | 'tick'>
+  readonly asked: Asked
   readonly memory: Memory
   readonly compressor: Compressor
   /** What replicas share; undefined where nothing is shared. */
