@@ -1,0 +1,73 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { metricList } from '../../src/metrics/list.js'
+import { certificate, certificateKey } from '../support/certificate.js'
+import { ask, item } from '../support/client.js'
+import { sendRaw } from '../support/raw.js'
+import { startRedis } from '../support/redis-server.js'
+import { nodeOf } from '../support/replicas.js'
+import { scrape } from '../support/scrape.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+import { quiet } from '../support/workers.js'
+
+const head = 'HTTP/1.1\r\nHost: x\r\nConnection: close\r\n'
+const body = item('u64', '"1"').body?.toString() ?? ''
+const requests = [
+  ...Array.from({ length: 8 }, () => `GET /v1/accounts/0x1/modules?ledger_version=2000&limit=1 ${head}\r\n`),
+  `GET /v1/accounts/0x1/modules ${head}\r\n`, `GET /v1/blocks/by_version/2000 ${head}\r\n`, `GET /v1/accounts/0x1/modules?ledger_version=1 ${head}\r\n`, `GET /v1/info ${head}X-Api-Key: k-shop-51\r\n\r\n`,
+  `POST /v1/tables/0x5eed/item?ledger_version=2000 ${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  `GET /v1/spec.json ${head}\r\n`, `GET /v2/nowhere ${head}\r\n`, `BREW /v1/info ${head}\r\n`, 'this is no request\r\n\r\n'
+]
+// What dashboards ask of the process itself.
+const kept = [
+  'process_cpu_seconds_total', 'process_start_time_seconds', 'process_resident_memory_bytes', 'process_open_fds', 'process_max_fds', 'nodejs_eventloop_lag_seconds', 'nodejs_eventloop_lag_p50_seconds',
+  'nodejs_eventloop_lag_p99_seconds', 'nodejs_eventloop_lag_max_seconds', 'nodejs_heap_size_used_bytes', 'nodejs_heap_size_total_bytes', 'nodejs_external_memory_bytes', 'nodejs_gc_duration_seconds', 'nodejs_version_info'
+]
+
+/** What promtool has to say of a scrape: nothing where it finds no fault. */
+async function faultsIn (metrics: string): Promise<{ readonly code: number, readonly said: string }> {
+  const promtool = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] })
+  promtool.stdin.end(metrics)
+  const [out, err, [code]] = await Promise.all([text(promtool.stdout), text(promtool.stderr), once(promtool, 'close')])
+  return { code: Number(code), said: `${out}${err}` }
+}
+
+async function isWell (t: Test, varve: TestVarve): Promise<void> {
+  for (const request of requests) await sendRaw(varve.url, request)
+  t.same(await faultsIn((await ask(varve.adminUrl, '/metrics')).body), { code: 0, said: '' })
+  const shown = await scrape(varve.adminUrl)
+  for (const { name } of metricList) t.ok(shown.has(name), name)
+}
+
+t.test('promtool finds faults where there are some', async t => {
+  t.match(await faultsIn('# HELP x_total A gauge.\n# TYPE x_total gauge\nx_total 1\n'), { code: 3, said: /x_total/ })
+})
+
+t.test('promtool finds no fault with what a varve under traffic shows, and all that dashboards ask of a process is there', async t => {
+  const [redis, node] = await Promise.all([startRedis(t), nodeOf(t)])
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const tls = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
+  const clients = { keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }] }
+  const varve = await varveAt(t, node.url, { tls, clients, cache: { redis: { url: redis.url } }, audit: { share: 1 } })
+  await isWell(t, varve)
+  const shown = await scrape(varve.adminUrl)
+  for (const name of kept) t.ok(shown.has(name), name)
+  t.notOk([...shown.keys()].some(name => name.startsWith('nodejs_active_')))
+})
+
+t.test('the same of two processes, as one', async t => {
+  const [redis, node] = await Promise.all([startRedis(t), nodeOf(t)])
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const tls = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
+  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, tls, cache: { redis: { url: redis.url } } })
+  await isWell(t, varve)
+  const shown = await scrape(varve.adminUrl)
+  t.same(shown.get('varve_build_info')?.series.map(({ value }) => value), [1])
+  t.equal(shown.get('varve_upstream_max_concurrent')?.series[0]?.value, 248, 'the shares of both, beside what the first process keeps to ask the node where it stands')
+  t.equal(shown.get('varve_cache_max_bytes')?.series[0]?.value, 256 * 1024 * 1024)
+  t.same(shown.get('varve_upstream_state')?.series.filter(({ value }) => value === 1).map(({ labels }) => labels), [{ upstream: 'node', state: 'up' }])
+  t.equal(shown.get('varve_oldest_asked_version')?.series[0]?.value, 2000, 'whichever of them was asked')
+})
