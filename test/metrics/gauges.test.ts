@@ -1,0 +1,48 @@
+import t from 'tap'
+import { nodeStates } from '../../src/nodes/node-state.js'
+import { nodeOf } from '../support/replicas.js'
+import { scrape } from '../support/scrape.js'
+import { stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+/** The state of each node: of all states the one that is 1, and the others 0. */
+async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
+  const series = (await scrape(varve.adminUrl)).get('varve_upstream_state')?.series ?? []
+  const names = [...new Set(series.map(({ labels }) => labels['upstream'] ?? ''))]
+  return Object.fromEntries(names.map(name => {
+    const own = series.filter(({ labels }) => labels['upstream'] === name)
+    const is = own.filter(({ value }) => value === 1).map(({ labels }) => labels['state'])
+    return [name, own.length === nodeStates.length && own.every(({ value }) => value === 0 || value === 1) ? is.join() : 'not one of all']
+  }))
+}
+
+t.test('each node is in one state of the list, in the words of /status.json', async t => {
+  const [first, second] = [await nodeOf(t), await nodeOf(t)]
+  const stranger = await nodeOf(t, { chainId: 9 })
+  const upstreams = [{ name: 'well', url: first.url }, { name: 'busy', url: second.url }, { name: 'stranger', url: stranger.url }, { name: 'gone', url: 'http://127.0.0.1:9' }] as never
+  const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 } })
+  await until(async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['stranger'] === 'fenced', 'each was heard of')
+  t.same(await statesOf(varve), { well: 'up', busy: 'up', stranger: 'fenced', gone: 'down' })
+  second.faults.add({ kind: 'rateLimited', retryAfter: '60' })
+  await until(async () => (await statesOf(varve))['busy'] === 'resting', 'it has asked for rest')
+  t.equal((await statesOf(varve))['well'], 'up')
+})
+
+t.test('one that nothing was heard of yet is unknown, and has no version', async t => {
+  const silent = await stubNode(t, () => {}, () => {})
+  const varve = await varveAt(t, silent.url, { upstream: { timeoutMs: 60_000 } })
+  t.same(await statesOf(varve), { node: 'unknown' })
+  t.ok(Number.isNaN(await varve.metric('varve_upstream_version{upstream="node"}')))
+})
+
+t.test('what there is of a node and of memory stands beside what is used of it', async t => {
+  const node = await nodeOf(t)
+  const varve = await varveAt(t, node.url, { upstream: { maxConcurrent: 33 }, cache: { memory: { maxMb: 3 } } })
+  t.equal((await varve.get('/v1/info')).status, 200)
+  t.equal(await varve.metric('varve_upstream_version{upstream="node"}'), Number(node.ledger.head.version))
+  t.equal(await varve.metric('varve_upstream_max_concurrent{upstream="node"}'), 33)
+  t.equal(await varve.metric('varve_upstream_under_way{upstream="node"}'), 0)
+  t.equal(await varve.metric('varve_cache_max_bytes{tier="memory"}'), 3 * 1024 * 1024)
+  t.match((await scrape(varve.adminUrl)).get('varve_build_info')?.series, [{ labels: { version: /^\d+\.\d+\.\d+/ }, value: 1 }])
+})
