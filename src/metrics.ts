@@ -26,7 +26,7 @@ export class Metrics {
   readonly #requests = new RequestSeries(this.registry, {
     requests: rowOf('varve_requests_total'),
     seconds: rowOf('varve_request_duration_seconds'),
-    bounds: rowOf('varve_request_duration_seconds').bounds ?? []
+    bounds: rowOf('varve_request_duration_seconds').bounds
   })
 
   readonly #clientRequests = new ClientSeries(this.registry)

@@ -9,8 +9,8 @@ export interface Configured {
 }
 
 /** How many lines of its own a series of a histogram has: each bound, `+Inf`, the sum and the count. */
-function linesOf ({ bounds }: MetricRow): number {
-  return bounds === undefined ? 1 : bounds.length + 3
+function linesOf ({ type, bounds }: MetricRow): number {
+  return type === 'histogram' ? bounds.length + 3 : 1
 }
 
 /** The greatest number of series that a metric can have. */
@@ -21,7 +21,7 @@ export function mostSeries (row: MetricRow, configured: Configured): number {
 /** The same in words. */
 export function mostSeriesInWords (row: MetricRow): string {
   const factors = Object.entries(row.labels).map(([label, values]) => typeof values !== 'string' ? `${values.length} ${label}` : values === 'release' ? `1 ${label}` : values)
-  return [...factors, ...(row.bounds === undefined ? [] : [`${linesOf(row)} lines`])].join(' × ') || '1'
+  return [...factors, ...(row.type === 'histogram' ? [`${linesOf(row)} lines`] : [])].join(' × ') || '1'
 }
 
 function sizeOf (values: LabelValues, configured: Configured): number {

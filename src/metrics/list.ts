@@ -21,8 +21,8 @@ export interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram'
   readonly labels: Readonly<Record<string, LabelValues>>
   readonly help: string
-  /** Of a histogram: upper bounds, rising. */
-  readonly bounds?: readonly number[]
+  /** Of a histogram: upper bounds, rising; none of any other. */
+  readonly bounds: readonly number[]
   /** Of a gauge. */
   readonly across?: Across
   /** Series that come into being when they are first counted, since most of them never do. */
@@ -110,21 +110,21 @@ export const metricList: readonly MetricRow[] = Object.values(metricGroups).flat
 /** A name in the list. */
 export type MetricName = typeof metricGroups[keyof typeof metricGroups][number]['name']
 
+const rows = Object.fromEntries(metricList.map(row => [row.name, row])) as unknown as Readonly<Record<MetricName, MetricRow>>
+
 /** The row of a metric. */
 export function rowOf (name: MetricName): MetricRow {
-  const row = metricList.find(one => one.name === name)
-  if (row === undefined) throw new Error(`${name} is not in the list`)
-  return row
+  return rows[name]
 }
 
 type Named<N extends string> = MetricRow & { readonly name: N }
 
 function counter<N extends string> (name: N, labels: MetricRow['labels'], help: string, more: { isSparse?: true } = {}): Named<N> {
-  return { name, type: 'counter', labels, help, ...more }
+  return { name, type: 'counter', labels, help, bounds: [], ...more }
 }
 
 function gauge<N extends string> (name: N, labels: MetricRow['labels'], help: string, across: Across): Named<N> {
-  return { name, type: 'gauge', labels, help, across }
+  return { name, type: 'gauge', labels, help, bounds: [], across }
 }
 
 function histogram<N extends string> (name: N, labels: MetricRow['labels'], help: string, bounds: readonly number[]): Named<N> {

@@ -15,7 +15,7 @@ export function counterOf (registry: Registry, name: MetricName): Counter {
 /** The same of a histogram. */
 export function histogramOf (registry: Registry, name: MetricName): Histogram {
   const row = rowOf(name)
-  const histogram = new Histogram({ name, help: row.help, labelNames: Object.keys(row.labels), buckets: [...row.bounds ?? []], registers: [registry] })
+  const histogram = new Histogram({ name, help: row.help, labelNames: Object.keys(row.labels), buckets: [...row.bounds], registers: [registry] })
   for (const labels of closedSeries(row)) histogram.zero(labels)
   return histogram
 }

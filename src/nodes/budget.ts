@@ -32,7 +32,8 @@ const waitingPerConnection = 8
 
 /** How much of a node is in use, and who waits for it: no more than so many at once, no more than so many a second, and no more waiting than can be served soon. */
 export class Budget {
-  readonly #maxConcurrent: number
+  /** How many may have their turn at once. */
+  readonly maxConcurrent: number
   readonly #pace: Pace | undefined
   readonly #own = new Set<Waiter>()
   readonly #queue = new FairQueue<Waiter>()
@@ -42,13 +43,8 @@ export class Budget {
   #timer: NodeJS.Timeout | undefined
 
   constructor ({ maxConcurrent, requestsPerSecond, now }: BudgetOptions) {
-    this.#maxConcurrent = maxConcurrent
+    this.maxConcurrent = maxConcurrent
     this.#pace = requestsPerSecond === null ? undefined : new Pace(paceOf(requestsPerSecond), now)
-  }
-
-  /** How many may have their turn at once. */
-  get maxConcurrent (): number {
-    return this.#maxConcurrent
   }
 
   /** How many have their turn. */
@@ -63,7 +59,7 @@ export class Budget {
 
   /** Whether more than is needed should not be asked: a client waits, or half of the connections or of the second is used up, by others than so many. */
   isTight (own = 0): boolean {
-    return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.#maxConcurrent || this.#pace?.isHalfUsed(own) === true
+    return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.maxConcurrent || this.#pace?.isHalfUsed(own) === true
   }
 
   /** Whether more than half would be left after one more. */
@@ -125,12 +121,12 @@ export class Budget {
   }
 
   get #hasTurn (): boolean {
-    return this.#underWay < this.#maxConcurrent && (this.#pace === undefined || this.#pace.readyInMs <= 0)
+    return this.#underWay < this.maxConcurrent && (this.#pace === undefined || this.#pace.readyInMs <= 0)
   }
 
   // Whoever floods makes room for those who do not; what could not be served in time has no room at all (law 10).
   #makeRoom (client: string, timeoutMs: number): void {
-    const room = Math.min(this.#maxConcurrent * waitingPerConnection - this.#underWay, this.#pace?.within(timeoutMs) ?? Infinity)
+    const room = Math.min(this.maxConcurrent * waitingPerConnection - this.#underWay, this.#pace?.within(timeoutMs) ?? Infinity)
     if (this.#queue.size < room) return
     const other = this.#queue.lastOfMost(client)
     if (other === undefined) throw new NoTurn('too many wait')
@@ -148,7 +144,7 @@ export class Budget {
   }
 
   #serve (): void {
-    while (this.waiting > 0 && this.#underWay < this.#maxConcurrent) {
+    while (this.waiting > 0 && this.#underWay < this.maxConcurrent) {
       const readyInMs = this.#pace?.readyInMs ?? 0
       if (readyInMs > 0) return this.#serveIn(readyInMs)
       this.#next()?.begin(this.#begin())
