@@ -11,5 +11,6 @@ export default [
       '@typescript-eslint/no-non-null-assertion': 'error'
     }
   },
+  { files: ['src/server/page/*.js'], languageOptions: { globals: { requestAnimationFrame: 'readonly', ResizeObserver: 'readonly' } } },
   { files: ['test/**/*.ts'], rules: { 'max-lines': 'off' } }
 ]

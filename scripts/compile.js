@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { at, digestOf, program, root, run, say, textOf } from './ground.js'
 
 const stamp = 'dist/.varve-built'
@@ -29,6 +29,12 @@ export async function compileAfresh () {
   rmSync(at('dist'), { recursive: true, force: true })
   const { code, output } = await run(program('typescript/bin/tsc', '-p', '.'))
   if (code !== 0) return `the build failed:\n${output}`
+  // The page for people is what it is: plain files, which nothing compiles.
+  for (const file of filesIn('src').filter(name => !name.endsWith('.ts'))) {
+    const copy = at(file.replace(/^src/, 'dist'))
+    mkdirSync(dirname(copy), { recursive: true })
+    copyFileSync(at(file), copy)
+  }
   // Written last: a build that was cut short has no stamp and is done again.
   writeFileSync(at(stamp), wanted)
 }

@@ -6,6 +6,7 @@ import { addGauges, addGaugesOf, type Observed, type ObservedClients } from './m
 import { endpointLabels, rowOf } from './metrics/list.js'
 import { counterOf, histogramOf } from './metrics/made.js'
 import { ProcessMetrics } from './metrics/process-metrics.js'
+import { type Counts, prunedAnswers } from './metrics/recent.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { statusLabelOf } from './metrics/statuses.js'
 import { type ToldMetrics } from './metrics/summed.js'
@@ -49,6 +50,8 @@ export class Metrics {
   readonly #cut = counterOf(this.registry, 'varve_connections_cut_total')
   readonly #shed = counterOf(this.registry, 'varve_shed_total')
 
+  readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
+
   readonly process = new ProcessMetrics(this.registry)
 
   constructor () {
@@ -79,6 +82,11 @@ export class Metrics {
     return await this.registry.metrics()
   }
 
+  /** What the last minutes are told by: numbers, with no form of the library's to be made first. */
+  get counts (): Counts {
+    return { outcomes: Object.fromEntries(outcomeNames.map(name => [name, this.#requests.total(name)])) as Counts['outcomes'], pruned: { ...this.#prunedBy } }
+  }
+
   answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number, client?: string): void {
     this.#requests.add(endpoint, outcome, status, tookSeconds)
     if (client !== undefined) this.#clientRequests.add(client, outcome)
@@ -106,7 +114,8 @@ export class Metrics {
     this.#notKept.inc({ endpoint, reason })
   }
 
-  pruned (endpoint: EndpointLabel, answer: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void {
+  pruned (endpoint: EndpointLabel, answer: keyof Counts['pruned'], distanceVersions: bigint | undefined): void {
+    this.#prunedBy[answer]++
     this.#pruned.inc({ endpoint, answer })
     if (distanceVersions !== undefined) this.#prunedDistance.observe({ endpoint }, Number(distanceVersions))
   }

@@ -10,6 +10,7 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
 
   reads   ${varve.url}/v1
   admin   ${varve.adminUrl}/metrics, /healthz, /readyz, /status.json
+  page    ${varve.adminUrl}/status
   ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${nodesIn(config)}
   memory  ${config.cache.memory.maxMb} MB
   redis   ${redis}

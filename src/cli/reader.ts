@@ -5,6 +5,7 @@ import { type Buckets, LocalBuckets } from '../clients/buckets.js'
 import { Masking } from '../config/masking.js'
 import { type Config, hostAndPort, isShared } from '../config/schema.js'
 import { type Metrics } from '../metrics.js'
+import { Recent } from '../metrics/recent.js'
 import { type Parts } from '../proxy/parts.js'
 import { Stamper } from '../proxy/stamp.js'
 import { Access } from '../server/access.js'
@@ -21,6 +22,7 @@ import { placesFor } from './room.js'
 import { build, type Built, type Hooks, knownReadsOf, settingsOf } from './build.js'
 import { type Purger, purgerOf } from './purger.js'
 import { stopGracefully } from './stop.js'
+import { versionOfProgram } from './version.js'
 
 /** Everything that answers reads in one process, behind its public listener. */
 export interface Reader {
@@ -43,7 +45,7 @@ export interface Reader {
 
 // How long a start waits for the node's first word.
 const startMs = 3000
-// How often an eye is kept on clients' connections.
+// How often an eye is kept on clients' connections, and on how they were answered.
 const tickMs = 1000
 
 /** Builds what answers reads, not yet listening. */
@@ -66,7 +68,9 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     }
   })
   metrics.observeClients(clients)
-  const timers = [setInterval(() => { clients.tick(); parts.asked.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
+  const recent = new Recent(() => metrics.counts, () => performance.timeOrigin + parts.now())
+  const timers = [setInterval(() => { clients.tick(); parts.asked.tick() }, tickMs).unref(), setInterval(() => { recent.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
+  const version = versionOfProgram()
   let current = config
   const masking = new Masking(config)
   const nextId = requestIds()
@@ -84,7 +88,19 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     await Promise.all([nodes.close(), sharing?.stop()])
   }
   return {
-    status: { tracker, fleet: nodes.fleet, drain, clients, lag, degradedShare: () => (sharing?.degraded() ?? []).map(text => masking.mask(text)), degradedCertificate: () => certificate?.complaints ?? [] },
+    status: {
+      tracker,
+      fleet: nodes.fleet,
+      drain,
+      clients,
+      lag,
+      recent,
+      memory: parts.memory,
+      redis: sharing?.link,
+      about: () => ({ version, mode: current.mode, isSandbox: current.upstreams.length === 0 }),
+      degradedShare: () => (sharing?.degraded() ?? []).map(text => masking.mask(text)),
+      degradedCertificate: () => certificate?.complaints ?? []
+    },
     metrics,
     built,
     mask: text => masking.mask(text),

@@ -101,7 +101,7 @@ export class WorkerLine {
       await reader.close()
       throw error
     }
-    await reader.stop(await this.#stopped, async () => { this.#tell({ kind: 'last_word', metrics: await reader.metrics.told() }) })
+    await reader.stop(await this.#stopped, async () => { this.#tell({ kind: 'last_word', metrics: await reader.metrics.told(), recent: reader.status.recent.told }) })
   }
 
   hear (message: ToWorker): void {

@@ -5,6 +5,7 @@ import { boundsOfPolls } from '../config/budgets.js'
 import { keysThatStay, requireNodes } from '../config/exchange.js'
 import { shareOf } from '../config/worker-share.js'
 import { Metrics } from '../metrics.js'
+import { RecentOfAll, type RecentTold } from '../metrics/recent.js'
 import { SummedMetrics, type ToldMetrics } from '../metrics/summed.js'
 import { LedgerNode } from '../nodes/node.js'
 import { Refusal, unavailable } from '../reads/refusal.js'
@@ -28,6 +29,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   const metrics = new Metrics()
   const summed = new SummedMetrics(['varve_chain_resets_total'])
   const now = (): number => performance.now()
+  const recent = new RecentOfAll(() => performance.timeOrigin + now())
   const buckets = new LocalBuckets(now)
   const open = new Set<SharedPolls>()
   let chapter: Chapter = 0
@@ -39,12 +41,15 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
       log.error({ lost: pid, code, signal }, 'a worker has ended: another takes its place')
     },
     onNotReplaced: reason => { log.error({ reason }, 'no worker can take the place of one that has ended: it is tried again') },
-    onEnded: worker => { summed.ends(worker) }
+    onEnded: worker => {
+      summed.ends(worker)
+      recent.ends(worker)
+    }
   })
   const admin = adminApp({
     metrics: { contentType: metrics.contentType, text: textOfAll },
     readiness: async () => readinessOfAll(await statuses(), current.workers, isStopping),
-    status: async () => statusOfAll(await statuses(), current.workers, isStopping),
+    status: async () => statusOfAll(await statuses(), current.workers, isStopping, recent.told),
     onUnforeseen: error => { tellUnforeseen({ log, metrics }, error) },
     purging: { token: () => current.admin.token, purge: purgeAll }
   })
@@ -83,7 +88,9 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
       case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
       case 'take': return from.tell({ kind: 'taken', id: heard.id, waitMs: buckets.take(heard.subject, heard.allowance) })
       case 'dropped': return follow(Buffer.from(heard.purge), from)
-      case 'last_word': return summed.tells(from, heard.metrics as ToldMetrics)
+      case 'last_word':
+        recent.tells(from, heard.recent as RecentTold)
+        return summed.tells(from, heard.metrics as ToldMetrics)
       case 'other_chain':
         // Each worker finds it out, and it is one reset all the same.
         if (heard.chapter > chapter) metrics.reset()
@@ -130,8 +137,14 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   }
 
   async function statuses (): Promise<Status[]> {
-    const told = await Promise.all(crew.staying.map(async worker => await worker.ask({ what: 'status' })))
-    return told.flatMap(one => 'value' in one ? [one.value as Status] : [])
+    const told = await Promise.all(crew.staying.map(async worker => {
+      const one = await worker.ask({ what: 'status' })
+      if (!('value' in one)) return []
+      const status = one.value as Status
+      recent.tells(worker, status.recent)
+      return [status]
+    }))
+    return told.flat()
   }
 
   /** What one has found to be wrong is forgotten by each other, of whatever configuration: it names a read, and no node. */

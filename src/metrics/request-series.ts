@@ -65,6 +65,13 @@ export class RequestSeries {
     buckets[at] = (buckets[at] ?? 0) + 1
   }
 
+  /** How many requests were answered like this so far, of whatever endpoint. */
+  total (outcome: string): number {
+    let total = 0
+    for (const outcomes of this.#times.values()) for (const count of outcomes.get(outcome)?.byStatus.values() ?? []) total += count
+    return total
+  }
+
   #timesOf (endpoint: string, outcome: string): Times {
     let outcomes = this.#times.get(endpoint)
     if (outcomes === undefined) this.#times.set(endpoint, outcomes = new Map<string, Times>())

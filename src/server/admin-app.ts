@@ -3,6 +3,7 @@ import { Refusal } from '../reads/refusal.js'
 import { addPurgeRoute, type PurgeRoute } from './purge-route.js'
 import { refusalOf } from './refusal-of.js'
 import { type Readiness } from './status.js'
+import { addStatusPage } from './status-page.js'
 
 /** What the admin listener shows and does. */
 export interface AdminParts {
@@ -25,7 +26,8 @@ export function adminApp ({ metrics, readiness, status, purging, onUnforeseen }:
     const now = await readiness()
     return await reply.code(now.ready ? 200 : 503).send(now)
   })
-  app.get('/status.json', async () => await status())
+  app.get('/status.json', async (_request, reply) => await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status()))
+  addStatusPage(app)
   addPurgeRoute(app, purging)
   app.setErrorHandler(async (error: FastifyError, _request, reply) => {
     const refusal = refusalOf(error)
@@ -35,7 +37,7 @@ export function adminApp ({ metrics, readiness, status, purging, onUnforeseen }:
   app.setNotFoundHandler(async (request, reply) => {
     // A call that would change something is refused whatever it is called.
     if (request.method !== 'GET' && request.method !== 'HEAD') return await refuse(reply, new Refusal(403, 'api_disabled', 'the only changing call is POST /purge'))
-    return await refuse(reply, new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz, /readyz, /status.json and POST /purge'))
+    return await refuse(reply, new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'))
   })
   return app
 }

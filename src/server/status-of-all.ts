@@ -1,4 +1,5 @@
-import { type Readiness, type Status as StatusOfOne } from './status.js'
+import { type RecentTold } from '../metrics/recent.js'
+import { type Readiness, type RedisState, type Status as StatusOfOne } from './status.js'
 
 /** What one of several workers tells of itself. */
 export type Status = StatusOfOne & { readonly pid: number }
@@ -16,16 +17,29 @@ export function readinessOfAll (statuses: readonly Status[], wanted: number, isS
   }
 }
 
-/** What the worker says that has got furthest, with what nodes are being asked by all. */
-export function statusOfAll (statuses: readonly Status[], wanted: number, isStopping: boolean): object {
+/** What the worker says that has got furthest, with what nodes are being asked by all, what is kept in all, and how all have answered of late. */
+export function statusOfAll (statuses: readonly Status[], wanted: number, isStopping: boolean, recent: RecentTold): object {
   const [best] = statuses.toSorted((a, b) => versionOf(a) < versionOf(b) ? 1 : -1)
   return {
     ...best,
     pid: undefined,
     ...readinessOfAll(statuses, wanted, isStopping),
     upstreams: best?.upstreams.map(upstream => ({ ...upstream, underWay: sumOf(statuses, upstream.name, 'underWay'), waiting: sumOf(statuses, upstream.name, 'waiting') })) ?? [],
+    tiers: best && { memory: memoryOfAll(statuses), redis: { state: redisOfAll(statuses) } },
+    recent,
     workers: statuses.map(({ pid, ready, degraded, position }) => ({ pid, ready, degraded, version: position?.version }))
   }
+}
+
+function memoryOfAll (statuses: readonly Status[]): Status['tiers']['memory'] {
+  const sum = (read: (memory: Status['tiers']['memory']) => number): number => statuses.reduce((total, { tiers }) => total + read(tiers.memory), 0)
+  return { entries: sum(({ entries }) => entries), bytes: sum(({ bytes }) => bytes), maxBytes: sum(({ maxBytes }) => maxBytes) }
+}
+
+// Where one does without it, that is what an operator should know.
+function redisOfAll (statuses: readonly Status[]): RedisState {
+  const states = statuses.map(({ tiers }) => tiers.redis.state)
+  return states.find(state => state === 'down') ?? states[0] ?? 'off'
 }
 
 function versionOf ({ position }: Status): bigint {

@@ -1,7 +1,16 @@
 import { type Tracker } from '../ledger/tracker.js'
+import { type RecentTold } from '../metrics/recent.js'
 import { type Member } from '../nodes/member.js'
 import { stateOf } from '../nodes/node-state.js'
 import { type Drain } from './drain.js'
+
+/** Which varve this is, and what it was told to be. */
+export interface About {
+  readonly version: string
+  readonly mode: 'serve' | 'observe'
+  /** Whether its node is the embedded one, whose chain is made up. */
+  readonly isSandbox: boolean
+}
 
 /** What an operator asks about first is read from these. */
 export interface StatusParts {
@@ -10,6 +19,11 @@ export interface StatusParts {
   readonly drain: Drain
   readonly clients: { readonly isFull: boolean }
   readonly lag: { readonly isShedding: boolean }
+  readonly about: () => About
+  readonly recent: { readonly told: RecentTold }
+  readonly memory: { readonly entries: number, readonly bytes: number, readonly maxBytes: number }
+  /** Whether Redis answers; undefined where none is configured. */
+  readonly redis: { readonly isUp: boolean } | undefined
   /** What is wrong with the tier that replicas share. */
   readonly degradedShare: () => readonly string[]
   /** What is wrong with the certificate of the public listener. */
@@ -38,12 +52,13 @@ export function readinessOf ({ tracker, fleet, drain, clients, lag, degradedShar
   }
 }
 
-/** The same with where the chain stands and how each node is: u64s as text, since JSON readers lose their digits. */
+/** The same with where the chain stands, how each node is, what is kept and how the last requests were answered: u64s as text, since JSON readers lose their digits. */
 export function statusOf (parts: StatusParts) {
-  const { tracker, fleet } = parts
+  const { tracker, fleet, about, recent, memory, redis } = parts
   const { position } = tracker
   return {
     ...readinessOf(parts),
+    varve: about(),
     chain: tracker.chain,
     position: position && {
       version: String(position.head.version),
@@ -53,8 +68,21 @@ export function statusOf (parts: StatusParts) {
       timestampUsec: String(position.head.timestampUsec),
       ageMs: Math.round(tracker.ageMs)
     },
-    upstreams: fleet.members.map(member => upstreamOf(member, position?.head.version))
+    upstreams: fleet.members.map(member => upstreamOf(member, position?.head.version)),
+    tiers: {
+      memory: { entries: memory.entries, bytes: memory.bytes, maxBytes: memory.maxBytes },
+      redis: { state: redisStateOf(redis) }
+    },
+    recent: recent.told
   }
+}
+
+/** Whether there is a shared store, and whether it answers. */
+export type RedisState = 'off' | 'up' | 'down'
+
+function redisStateOf (redis: StatusParts['redis']): RedisState {
+  if (redis === undefined) return 'off'
+  return redis.isUp ? 'up' : 'down'
 }
 
 function upstreamOf (member: Member, shown: bigint | undefined) {
@@ -64,6 +92,7 @@ function upstreamOf (member: Member, shown: bigint | undefined) {
     name,
     state: state.name,
     reason: state.reason,
+    circuit: health.isOpen ? 'open' : 'closed',
     release,
     version: window && String(window.head),
     oldestVersion: window && String(window.oldest),

@@ -52,5 +52,5 @@ export type ToPrimary =
   | { readonly kind: 'other_chain', readonly chapter: Chapter }
   | { readonly kind: 'take', readonly id: number, readonly subject: string, readonly allowance: Allowance }
   | { readonly kind: 'dropped', readonly purge: Uint8Array }
-  | { readonly kind: 'last_word', readonly metrics: unknown }
+  | { readonly kind: 'last_word', readonly metrics: unknown, readonly recent: unknown }
   | { readonly kind: 'answer', readonly id: number, readonly told: Told }

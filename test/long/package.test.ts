@@ -106,7 +106,8 @@ t.test('the package is the same to the byte wherever it is packed, holds what a 
   await ended('tar', ['xzf', one, '-C', dir])
   const files = readdirSync(join(dir, 'package'), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()).map(entry => join(entry.parentPath ?? entry.path, entry.name))
   t.same([...new Set(readdirSync(join(dir, 'package')))].filter(name => name !== 'SECURITY.md').sort(), ['CHANGELOG.md', 'LICENSE', 'README.md', 'config', 'dist', 'docs', 'package.json'])
-  const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts')).map(name => name.replace(/\.ts$/, '.js')).sort()
+  const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
+    .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(join(root, 'src/').length).replace(/\.ts$/, '.js')).sort()
   t.same(files.filter(file => file.startsWith(join(dir, 'package/dist/'))).map(file => file.slice(join(dir, 'package/dist/').length)).sort(), sources)
   for (const file of files) {
     const text = readFileSync(file, 'utf8')

@@ -1,0 +1,112 @@
+import t from 'tap'
+import { Metrics } from '../../src/metrics.js'
+import { type Counts, Recent, RecentOfAll, type RecentTold } from '../../src/metrics/recent.js'
+
+const zero: Counts = { outcomes: { hit_memory: 0, hit_redis: 0, miss: 0, collapsed: 0, forwarded: 0, refused: 0 }, pruned: { cache: 0, local: 0, upstream: 0 } }
+const began = 1_750_000_000_000
+
+/** The last minutes of a process whose clock and counts are the test's. */
+function counting () {
+  const clock = { ms: began }
+  let counts = zero
+  const recent = new Recent(() => counts, () => clock.ms)
+  return {
+    clock,
+    recent,
+    answers: (count: number, outcome: keyof Counts['outcomes'] = 'miss') => { counts = { ...counts, outcomes: { ...counts.outcomes, [outcome]: counts.outcomes[outcome] + count } } }
+  }
+}
+
+const misses = ({ outcomes: { miss } }: RecentTold): number[] => [...miss]
+
+t.test('each step tells what was counted in it, those in which nothing came too, and the last one is under way', async t => {
+  const { clock, recent, answers } = counting()
+  t.same(misses(recent.told), [0], 'a process that has just begun knows of one step')
+  answers(3)
+  t.same(misses(recent.told), [3], 'and tells at once')
+  t.same(misses(recent.told), [3], 'each request once')
+  clock.ms += 4999
+  answers(1)
+  answers(2, 'hit_memory')
+  t.match(recent.told, { stepMs: 5000, lastStepMs: began, outcomes: { miss: [4], hit_memory: [2], hit_redis: [0], collapsed: [0], forwarded: [0], refused: [0] }, pruned: { cache: [0], local: [0], upstream: [0] } })
+  clock.ms += 1
+  answers(5)
+  t.same(misses(recent.told), [4, 5])
+  clock.ms += 15_000
+  t.same(misses(recent.told), [4, 5, 0, 0, 0])
+  t.equal(recent.told.lastStepMs, began + 20_000)
+})
+
+t.test('steps begin at their multiples, whenever a process began', async t => {
+  let ms = began + 3210
+  const recent = new Recent(() => zero, () => ms)
+  t.equal(recent.told.lastStepMs, began)
+  ms += 2000
+  t.equal(recent.told.lastStepMs, began + 5000)
+})
+
+t.test('it knows ten minutes and no more, however long it runs and however late it is looked at', async t => {
+  const { clock, recent, answers } = counting()
+  for (let step = 0; step < 500; step++) {
+    answers(step)
+    recent.tick()
+    clock.ms += 5000
+  }
+  clock.ms -= 5000
+  t.same(misses(recent.told), Array.from({ length: 121 }, (_, at) => 379 + at))
+  clock.ms += 86_400_000
+  answers(7)
+  t.same(misses(recent.told), [...Array.from({ length: 120 }, () => 0), 7])
+})
+
+t.test('several processes are told as one, step by step, whenever each began', async t => {
+  const [one, two] = [counting(), counting()]
+  let ms = began
+  const all = new RecentOfAll(() => ms)
+  t.same(misses(all.told), [0], 'nobody has told yet')
+  one.answers(1)
+  one.recent.tick()
+  one.clock.ms = ms = began + 10_000
+  one.answers(2)
+  two.clock.ms = began + 5000
+  two.answers(30)
+  all.tells(one, one.recent.told)
+  t.same(misses(all.told), [1, 0, 2])
+  all.tells(two, two.recent.told)
+  t.same(misses(all.told), [1, 30, 2], 'what was told a step ago is of a step ago')
+  all.tells(two, two.recent.told)
+  t.same(misses(all.told), [1, 30, 2], 'each counts once, however often it tells')
+})
+
+t.test('what a process has told stays when it ends, until it is ten minutes old', async t => {
+  const worker = counting()
+  let ms = began
+  const all = new RecentOfAll(() => ms)
+  worker.answers(4)
+  all.tells(worker, worker.recent.told)
+  all.ends(worker)
+  worker.answers(90)
+  all.tells(worker, worker.recent.told)
+  t.same(misses(all.told), [4], 'and what it says after its end is nothing new')
+  all.ends({})
+  const other = counting()
+  other.clock.ms = ms = began + 5000
+  other.answers(2)
+  all.tells(other, other.recent.told)
+  t.same(misses(all.told), [4, 2])
+  ms = began + 600_000
+  t.same(misses(all.told).slice(0, 3), [4, 2, 0])
+  ms = began + 605_000
+  t.same(misses(all.told).slice(0, 3), [2, 0, 0])
+  t.equal(misses(all.told).length, 121)
+})
+
+t.test('what is told is what the metrics count, of whatever endpoint and status', async t => {
+  const metrics = new Metrics()
+  metrics.answered('info', 'hit_memory', 200, 0.1)
+  metrics.answered('other', 'refused', 404, 0.1)
+  metrics.answered('block_by_version', 'refused', 503, 0.1, 'somebody')
+  metrics.pruned('info', 'local', 5n)
+  metrics.pruned('info', 'cache', undefined)
+  t.same(metrics.counts, { outcomes: { ...zero.outcomes, hit_memory: 1, refused: 2 }, pruned: { cache: 1, local: 1, upstream: 0 } })
+})
