@@ -75,7 +75,7 @@ export function showVarve ({ varve, chain, position, upstreams = [], workers }) 
   repeat(byId('workers').tBodies[0], workers ?? [], () => make('tr', { role: 'row' },
     make('th', { role: 'rowheader', scope: 'row', 'data-label': 'Process' }), make('td', { role: 'cell', 'data-label': 'State' }), make('td', { role: 'cell', 'data-label': 'Ledger version' })), (row, worker) => {
     const [pid, state, version] = row.children
-    write(pid, String(worker.pid))
+    write(pid, short(worker.pid, 20))
     write(state, `${worker.ready ? 'ready' : 'not ready'}${worker.degraded?.length > 0 ? `, ${counted(worker.degraded.length, 'complaint')}` : ''}`)
     write(version, worker.version === undefined ? 'unknown' : grouped(worker.version))
   })
