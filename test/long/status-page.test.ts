@@ -64,7 +64,7 @@ async function pageTelling (t: Test, told: object | Error, options: BrowserConte
   return { ...looked, setting, url }
 }
 
-const textOf = async (page: Page, selector: string): Promise<string> => (await page.locator(selector).innerText()).replaceAll('\u00a0', ' ').replace(/\s+/g, ' ').trim()
+const textOf = async (page: Page, selector: string): Promise<string> => (await page.locator(selector).innerText()).replaceAll('\u00a0', ' ').replace(/[\u2068\u2069]/g, '').replace(/\s+/g, ' ').trim()
 
 async function untilText (page: Page, selector: string, expected: RegExp): Promise<void> {
   await until(async () => expected.test(await textOf(page, selector)), `${selector} says ${expected}`)
@@ -105,7 +105,7 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
   t.equal(await textOf(page, '#hit-rate'), `${rate} %`)
   t.equal(await textOf(page, '#hit-note'), `${memory + shared} of ${memory + shared + missed} reads looked up`)
   const legend = async (): Promise<string[]> => await page.evaluate('[...document.querySelectorAll("#legend li")].map(({ children }) => children[1].innerText + " " + children[2].innerText)')
-  t.same(await legend(), [`From memory ${memory}`, `From Redis ${shared}`, 'Joined another’s fetch 0', `Missed, read from a node ${missed}`, 'Passed on to a node 1', 'Refused 1'])
+  t.same(await legend(), [`From memory ${memory}`, `From Redis ${shared}`, 'Joined another’s fetch 0', `Read from a node ${missed}`, 'Passed on to a node 1', 'Refused 1'])
   t.equal(await textOf(page, '#version'), String(nodes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ','))
   t.equal(await textOf(page, '#node-count'), '2 of 2')
   t.match(await textOf(page, '#tiers'), /Redis answers/)
@@ -131,6 +131,10 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
   await untilText(page, '#verdict', /^varve does not answer since \d\d:\d\d:\d\d: it cannot be reached$/)
   await untilText(page, '#silence', /^For .*seconds?\. What is shown below is from before\./)
   t.equal(await page.title(), 'varve: no answer')
+  for (const width of [360, 640, 1280]) {
+    await page.setViewportSize({ width, height: 900 })
+    t.ok(((await page.locator('#condition').boundingBox())?.height ?? Infinity) < (width === 360 ? 200 : 120), `what is said of it has room at ${width}`)
+  }
   t.equal(await textOf(page, '#version'), grown, 'what was known is still there')
   await varveAt(t, '', { upstreams: [{ name: 'n1', url: nodes[0]?.url ?? '' }] as never, admin: { listen: admin } })
   await untilText(page, '#verdict', /^All is well$/)

@@ -9,6 +9,11 @@ export function write (element, text) {
   if (element.textContent !== text) element.textContent = text
 }
 
+/** The same of a long number, which is broken between its groups where it must be. */
+export function writeNumber (element, text) {
+  if (element.textContent !== text) element.replaceChildren(...text.split(/(?<=,)/).flatMap(group => [group, make('wbr')]))
+}
+
 /** Has it be seen or not. */
 export function show (element, isShown) {
   element.toggleAttribute('hidden', !isShown)

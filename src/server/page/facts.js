@@ -1,14 +1,14 @@
 // What is told in words: where the chain stands, what nodes have forgotten, what is kept, and which varve this is.
 
-import { byId, facts, make, repeat, set, show, write } from './dom.js'
+import { byId, facts, make, repeat, set, show, write, writeNumber } from './dom.js'
 import { spanOfTraffic } from './traffic.js'
-import { ago, big, bytes, counted, dateOf, grouped, percent, short } from './words.js'
+import { ago, big, bytes, counted, dateOf, grouped, percent, short, within } from './words.js'
 
 const sum = numbers => (numbers ?? []).reduce((total, number) => total + number, 0)
 
 /** Where the chain stands; `sinceMs` since that was told. */
 export function showPosition (position, sinceMs) {
-  write(byId('version'), position === undefined ? 'not known yet' : grouped(position.version))
+  writeNumber(byId('version'), position === undefined ? 'not known yet' : grouped(position.version))
   set(byId('version'), 'class', position === undefined ? 'words' : 'number')
   write(byId('version-note'), position === undefined ? 'no node has told where the chain stands' : `block ${grouped(position.blockHeight)}, confirmed ${confirmed(position, sinceMs)}`)
 }
@@ -65,11 +65,11 @@ export function showVarve ({ varve, chain, position, upstreams = [], workers }) 
   const made = dateOf(position?.timestampUsec)
   const isObserving = varve?.mode === 'observe'
   facts(byId('varve'), [
-    ['Release', varve === undefined ? 'unknown' : `varve ${short(varve.version, 40)}`],
+    ['Release', varve === undefined ? 'unknown' : `varve ${within(varve.version, 40)}`],
     ['Mode', isObserving ? 'observes' : 'serves', isObserving ? 'every request is passed on, nothing is answered from what is kept' : 'what is kept is answered from here'],
     ['Chain', chain === undefined ? 'not known yet' : grouped(chain.id), chain === undefined ? '' : `generation ${grouped(chain.generation)} of keys`],
     ['Newest block', made ?? 'unknown', ''],
-    ['Node releases', releases.length === 0 ? 'unknown' : releases.slice(0, 3).map(release => short(release, 24)).join(', '), releases.length > 3 ? `and ${releases.length - 3} more` : '']
+    ['Node releases', releases.length === 0 ? 'unknown' : releases.slice(0, 3).map(release => within(release, 24)).join(', '), releases.length > 3 ? `and ${releases.length - 3} more` : '']
   ])
   show(byId('workers-panel'), workers !== undefined)
   repeat(byId('workers').tBodies[0], workers ?? [], () => make('tr', { role: 'row' },

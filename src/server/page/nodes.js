@@ -1,6 +1,6 @@
 // The nodes: how each is in words, and how far its history goes beside the others'.
 
-import { big, counted, duration, grouped, short } from './words.js'
+import { big, counted, duration, grouped, short, within } from './words.js'
 import { byId, make, repeat, set, show, spanned, spanOf, write } from './dom.js'
 
 const columns = ['Node', 'State', 'History', 'Behind', 'Answers in', 'Asked now']
@@ -12,7 +12,7 @@ export function showNodeCount (upstreams, isSandbox) {
   const up = upstreams.filter(({ state }) => state === 'up').length
   const others = upstreams.filter(({ state }) => state !== 'up')
   write(byId('node-count'), upstreams.length === 0 ? 'none' : `${grouped(up)} of ${grouped(upstreams.length)}`)
-  const named = others.slice(0, 2).map(({ name, state }) => `${short(name, 24)} ${stateOf(state)}`)
+  const named = others.slice(0, 2).map(({ name, state }) => `${within(name, 24)} ${within(stateOf(state))}`)
   const more = others.length > 2 ? [`${others.length - 2} more`] : []
   const well = isSandbox ? 'the embedded sandbox node, whose chain is made up' : upstreams.length === 1 ? 'answers' : 'all answer'
   write(byId('node-note'), upstreams.length === 0 ? 'no worker tells of one' : others.length === 0 ? well : [...named, ...more].join(', '))
@@ -36,9 +36,9 @@ function rowOf () {
 function showNode (row, node, range) {
   const [name, state, history, behind, answers, asked] = row.children
   set(row, 'data-state', stateWords[node.state] === undefined ? 'unknown' : node.state)
-  say(name, short(node.name), node.release === undefined ? 'release unknown' : `release ${short(node.release, 12)}`)
+  say(name, short(node.name), node.release === undefined ? 'release unknown' : `release ${within(node.release, 12)}`)
   write(state.querySelector('.state bdi'), stateOf(node.state))
-  const reasons = [...(node.reason === undefined ? [] : [short(node.reason)]), ...(node.circuit === 'open' ? ['circuit open: asked only where nobody else is left'] : [])]
+  const reasons = [...(node.reason === undefined ? [] : [within(node.reason)]), ...(node.circuit === 'open' ? ['circuit open: asked only where nobody else is left'] : [])]
   write(state.querySelector('.note'), reasons.join('; '))
   const [oldest, head] = [big(node.oldestVersion), big(node.version)]
   const isKnown = oldest !== undefined && head !== undefined

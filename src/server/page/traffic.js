@@ -8,7 +8,7 @@ const outcomes = [
   ['hit_memory', 'From memory'],
   ['hit_redis', 'From Redis'],
   ['collapsed', 'Joined another’s fetch'],
-  ['miss', 'Missed, read from a node'],
+  ['miss', 'Read from a node'],
   ['forwarded', 'Passed on to a node'],
   ['refused', 'Refused']
 ]
@@ -52,13 +52,14 @@ export function showRates (traffic, isObserving) {
   write(byId('hit-note'), rate === undefined ? none : `${isObserving ? 'as it would be: ' : ''}${grouped(hits)} of ${counted(keepable, 'read')} looked up`)
   const seconds = minuteSteps * stepMs / 1000
   write(byId('rate'), seconds === 0 ? '–' : perSecond(lastMinute / seconds))
-  write(byId('rate-note'), `${minuteSteps === minute ? 'in the last minute' : 'so far'}; ${grouped(all)} ${spanOfTraffic(traffic)}`)
+  const over = minuteSteps === minute ? 'in the last minute' : 'so far'
+  write(byId('rate-note'), seconds === 0 ? `it has just begun; ${grouped(all)} so far` : `${over}; ${grouped(all)} ${spanOfTraffic(traffic)}`)
 }
 
 /** Shows the drawing with its words. */
 export function showTraffic (traffic, isObserving) {
   const { columns, all } = traffic
-  write(byId('traffic-note'), `${all === 0 ? 'No requests' : counted(all, 'request')} ${spanOfTraffic(traffic)}, in steps of ${traffic.stepMs / 1000} seconds.${
+  write(byId('traffic-note'), `${all === 0 ? `No requests ${spanOfTraffic(traffic)}.` : `${counted(all, 'request')} ${spanOfTraffic(traffic)}, in steps of ${traffic.stepMs / 1000} seconds.`}${
     isObserving ? ' Varve only observes: every request was passed on, and these are the outcomes that it would have had.' : ''}`)
   repeat(byId('legend'), columns, () => make('li', {}, make('span', { 'aria-hidden': 'true' }), make('span'), make('span', { class: 'number' }), make('span', { class: 'note' })), (item, { name, words, total }) => {
     const [swatch, label, count, share] = item.children
@@ -86,11 +87,11 @@ function drawChart (place, { columns, length, stepMs, all }) {
   const slot = (width - left - right) / slots
   const x = at => left + (slots - length + at) * slot
   const y = rate => top + (height - top - bottom) * (1 - rate / highest)
-  const scale = [0, 0.5, 1].map(share => share * highest).flatMap(rate => [
+  const scale = (all === 0 ? [0] : [0, 0.5, 1]).map(share => share * highest).flatMap(rate => [
     draw('line', { class: rate === 0 ? 'ground' : 'grid', x1: left, x2: width - right, y1: crisp(y(rate)), y2: crisp(y(rate)) }),
     draw('text', { x: left - 8, y: y(rate) + 4, 'text-anchor': 'end' }, scaleText(rate))
   ])
-  const every = width < 480 ? 5 : 2
+  const every = width < 640 ? 5 : 2
   const times = Array.from({ length: 10 / every + 1 }, (_, at) => at * every).map(ago =>
     draw('text', { x: ago === 0 ? width - right : left + (slots - 0.5 - ago * minute) * slot, y: height - 6, 'text-anchor': ago === 0 ? 'end' : ago === 10 ? 'start' : 'middle' }, ago === 0 ? 'now' : `${ago} min ago`))
   const floor = Array.from({ length }, () => 0)

@@ -5,10 +5,18 @@ const tenth = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const three = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
 const longest = 120
 
+// What turns the direction of what follows, or is nothing that one could see: \p{Cc} and the marks of direction.
+const unseen = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
+
 /** A foreign text, of which so much is shown as a person reads; whole characters, so that none is cut in two. */
 export function short (text, most = longest) {
-  const characters = [...String(text ?? '').slice(0, 2 * most + 2)]
+  const characters = [...String(text ?? '').slice(0, 2 * most + 2).replace(unseen, '\ufffd')]
   return characters.length <= most ? characters.join('') : `${characters.slice(0, most).join('')}…`
+}
+
+/** The same within a sentence, of which it turns no other word around. */
+export function within (text, most) {
+  return `\u2068${short(text, most)}\u2069`
 }
 
 /** A count, which is a number, or a u64, which is text since a number would lose its last digits. */
