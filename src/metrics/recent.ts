@@ -48,6 +48,11 @@ export class Recent {
     for (const step of this.#steps.keys()) if (step <= at - mostSteps * stepMs) this.#steps.delete(step)
   }
 
+  /** How many steps are remembered. */
+  get size (): number {
+    return this.#steps.size
+  }
+
   /** The last minutes up to now. */
   get told (): RecentTold {
     this.tick()

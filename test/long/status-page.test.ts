@@ -3,11 +3,14 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { type BrowserContextOptions, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { type RecentTold } from '../../src/metrics/recent.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { readable, type Unreadable } from '../support/contrast.js'
 import { look, type Looked, startChromium } from '../support/browser.js'
+import { ask } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { nodeOf, written } from '../support/replicas.js'
@@ -141,6 +144,21 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
   t.equal(await page.locator('#silence').isVisible(), false)
   t.equal(await textOf(page, '#hit-rate'), 'no reads yet')
   await untilText(page, '#nodes tbody', /^n1 .* answers/)
+})
+
+t.test('what was asked before anybody looked stands at its time', async t => {
+  const node = await nodeOf(t)
+  const varve = await varveAt(t, node.url)
+  for (let nth = 0; nth < 7; nth++) await varve.get(modules)
+  // Two steps and what a look is late by at most; nobody looks meanwhile.
+  await pause(11_500)
+  await varve.get(modules)
+  const { page } = await look(t, await browser, `${varve.adminUrl}/status`)
+  await page.waitForSelector('#chart svg')
+  const { recent } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { recent: RecentTold }
+  t.same(recent.outcomes.forwarded.filter(count => count > 0), [7, 1])
+  t.ok(recent.outcomes.forwarded.findIndex(count => count === 7) <= recent.outcomes.forwarded.length - 3, recent.outcomes.forwarded.join())
+  t.equal((String(await page.getAttribute('#chart path.forwarded', 'd')).match(/M/g) ?? []).length, 2, 'and is drawn as two bars')
 })
 
 t.test('whatever varve may tell, the page says it in words, without a number that is none, and nothing of it runs or is asked for', async t => {

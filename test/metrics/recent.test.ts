@@ -53,10 +53,12 @@ t.test('it knows ten minutes and no more, however long it runs and however late 
     clock.ms += 5000
   }
   clock.ms -= 5000
+  t.equal(recent.size, 121)
   t.same(misses(recent.told), Array.from({ length: 121 }, (_, at) => 379 + at))
   clock.ms += 86_400_000
   answers(7)
   t.same(misses(recent.told), [...Array.from({ length: 120 }, () => 0), 7])
+  t.equal(recent.size, 1)
 })
 
 t.test('several processes are told as one, step by step, whenever each began', async t => {
