@@ -6,7 +6,7 @@ import { addGauges, addGaugesOf, type Observed, type ObservedClients } from './m
 import { endpointLabels, rowOf } from './metrics/list.js'
 import { counterOf, histogramOf } from './metrics/made.js'
 import { ProcessMetrics } from './metrics/process-metrics.js'
-import { type Counts, prunedAnswers } from './metrics/recent.js'
+import { type Counts } from './metrics/recent.js'
 import { RequestSeries } from './metrics/request-series.js'
 import { statusLabelOf } from './metrics/statuses.js'
 import { type ToldMetrics } from './metrics/summed.js'
