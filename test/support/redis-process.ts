@@ -10,6 +10,7 @@ import { Redis } from 'ioredis'
 import { type Test } from 'tap'
 import { certificate } from './certificate.js'
 import { freePort } from './free-port.js'
+import { killWithUs } from './kill-with-us.js'
 
 /** What to start, and how it is spoken to. */
 export interface Launch {
@@ -138,11 +139,4 @@ export class RedisProcess {
     await this.#gone
     return said.join('\n')
   }
-}
-
-/** Kills a server, and clears its folder, when this process is ended without its teardowns, as a test that takes too long is. */
-function killWithUs (child: ChildProcessByStdio<null, Readable, null>, folder: string): void {
-  const script = 'trap "" INT TERM HUP; read -r _; kill -9 "$0"; rm -rf "$1"'
-  const guard = spawn('sh', ['-c', script, String(child.pid), folder], { stdio: ['pipe', 'ignore', 'ignore'] })
-  child.once('exit', () => { guard.kill('SIGKILL') })
 }

@@ -1,0 +1,144 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type Readable } from 'node:stream'
+import { type Test } from 'tap'
+import { stringify } from 'yaml'
+import { freePort } from './free-port.js'
+import { killWithUs } from './kill-with-us.js'
+import { until } from './until.js'
+
+/** What it scrapes, how often, and by which rules it judges. */
+export interface PrometheusOptions {
+  /** HOST:PORT of each target, which is its label `instance` too. */
+  readonly targets: readonly string[]
+  /** Of scrapes, and of the evaluation of rules. */
+  readonly interval?: string
+  /** Files of recording and alerting rules, with their whole paths. */
+  readonly rules?: readonly string[]
+  readonly job?: string
+}
+
+/** One series of an answer; a scalar is one without labels. */
+export interface Series {
+  readonly labels: Readonly<Record<string, string>>
+  /** Time in seconds, and value, rising in time: one for an instant query. */
+  readonly points: ReadonlyArray<readonly [at: number, value: number]>
+}
+
+/** A rule as it stands after its last evaluation. */
+export interface Rule {
+  readonly name: string
+  readonly query: string
+  readonly type: 'alerting' | 'recording'
+  readonly health: 'ok' | 'err' | 'unknown'
+  readonly lastError?: string
+  readonly state?: 'inactive' | 'pending' | 'firing'
+  readonly alerts?: ReadonlyArray<{ readonly labels: Record<string, string>, readonly annotations: Record<string, string>, readonly state: string }>
+}
+
+interface Told {
+  readonly metric?: Record<string, string>
+  readonly value?: [number, string]
+  readonly values?: Array<[number, string]>
+}
+
+/** Starts Debian's Prometheus on the loopback alone; nothing of it is left when the test has ended, however it ends. */
+export async function startPrometheus (t: Test, options: PrometheusOptions): Promise<Prometheus> {
+  const folder = await mkdtemp(join(tmpdir(), 'varve-prometheus-'))
+  t.teardown(async () => { await rm(folder, { recursive: true, force: true, maxRetries: 5 }) })
+  const { targets, interval = '500ms', rules = [], job = 'varve' } = options
+  await writeFile(join(folder, 'prometheus.yml'), stringify({
+    global: { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval },
+    rule_files: rules,
+    scrape_configs: [{ job_name: job, static_configs: [{ targets }] }]
+  }))
+  for (let attempt = 1; ; attempt++) {
+    const prometheus = new Prometheus(await freePort(), targets.length)
+    const fault = await prometheus.start(t, folder)
+    if (fault === undefined) return prometheus
+    if (attempt === 20 || !fault.includes('address already in use')) throw new Error(`prometheus did not start:\n${fault}`)
+  }
+}
+
+/** A running Prometheus. */
+export class Prometheus {
+  readonly url: string
+  readonly #port: number
+  readonly #targets: number
+
+  constructor (port: number, targets: number) {
+    this.#port = port
+    this.#targets = targets
+    this.url = `http://127.0.0.1:${port}`
+  }
+
+  /** Waits until it answers queries, and tells what it said where it ended instead. */
+  async start (t: Test, folder: string): Promise<string | undefined> {
+    const child: ChildProcessByStdio<null, null, Readable> = spawn('prometheus', [
+      '--config.file=prometheus.yml', '--storage.tsdb.path=data', `--web.listen-address=127.0.0.1:${this.#port}`
+    ], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
+    const gone = new Promise<void>(resolve => { child.once('exit', () => { resolve() }).once('error', () => { resolve() }) })
+    t.teardown(async () => {
+      child.kill('SIGKILL')
+      await gone
+    })
+    await once(child, 'spawn')
+    killWithUs(child, folder)
+    const said: string[] = []
+    for await (const line of createInterface(child.stderr)) {
+      said.push(line)
+      if (!line.includes('Server is ready to receive web requests')) continue
+      child.stderr.resume()
+      await until(async () => (await fetch(`${this.url}/-/ready`)).ok, 'prometheus is ready')
+      return undefined
+    }
+    await gone
+    return said.join('\n')
+  }
+
+  /** What an expression is, now or at a time in seconds. */
+  async query (expression: string, at?: number): Promise<Series[]> {
+    return seriesOf(await this.#get('query', { query: expression, ...(at !== undefined && { time: String(at) }) }))
+  }
+
+  /** What an expression is at every step of a span of time, all in seconds. */
+  async queryRange (expression: string, span: { start: number, end: number, step: number }): Promise<Series[]> {
+    return seriesOf(await this.#get('query_range', { query: expression, start: String(span.start), end: String(span.end), step: String(span.step) }))
+  }
+
+  /** All rules of all files. */
+  async rules (): Promise<Rule[]> {
+    const { groups } = await this.#get('rules', {}) as { groups: Array<{ rules: Rule[] }> }
+    return groups.flatMap(({ rules }) => rules)
+  }
+
+  /** Waits until a scrape of every target that began at or after a time in seconds went well; Prometheus takes its first look after five seconds. */
+  async scraped (since: number): Promise<void> {
+    await until(async () => {
+      const { activeTargets } = await this.#get('targets', { state: 'active' }) as { activeTargets: Array<{ health: string, lastScrape: string }> }
+      return activeTargets.length === this.#targets && activeTargets.every(({ health, lastScrape }) => health === 'up' && Date.parse(lastScrape) / 1000 >= since)
+    }, 'every target is scraped')
+  }
+
+  async #get (what: string, parameters: Record<string, string>): Promise<unknown> {
+    const response = await fetch(`${this.url}/api/v1/${what}`, { method: what.startsWith('query') ? 'POST' : 'GET', ...(what.startsWith('query') && { body: new URLSearchParams(parameters) }) })
+    const told = await response.json() as { status: string, error?: string, data: unknown }
+    if (told.status !== 'success') throw new Error(`${told.error ?? 'no reason told'}: ${JSON.stringify(parameters)}`)
+    return told.data
+  }
+}
+
+function seriesOf (data: unknown): Series[] {
+  const { resultType, result } = data as { resultType: string, result: Told[] | [number, string] }
+  if (resultType === 'scalar') return [{ labels: {}, points: [pointOf(result as [number, string])] }]
+  return (result as Told[]).map(({ metric = {}, value, values }) => ({ labels: metric, points: (values ?? (value === undefined ? [] : [value])).map(pointOf) }))
+}
+
+// Prometheus writes what JSON has no number for in words of its own.
+function pointOf ([at, text]: [number, string]): [number, number] {
+  return [at, text === '+Inf' ? Infinity : text === '-Inf' ? -Infinity : Number(text)]
+}
