@@ -116,11 +116,11 @@ export class Prometheus {
     return groups.flatMap(({ rules }) => rules)
   }
 
-  /** Waits until a scrape of every target that began at or after a time in seconds went well; Prometheus takes its first look after five seconds. */
+  /** Waits until what every target tells is stored that was asked for it at or after a time in seconds; Prometheus takes its first look after five seconds. */
   async scraped (since: number): Promise<void> {
     await until(async () => {
-      const { activeTargets } = await this.#get('targets', { state: 'active' }) as { activeTargets: Array<{ health: string, lastScrape: string }> }
-      return activeTargets.length === this.#targets && activeTargets.every(({ health, lastScrape }) => health === 'up' && Date.parse(lastScrape) / 1000 >= since)
+      const up = await this.query(`timestamp(up == 1) >= ${since}`)
+      return up.length === this.#targets
     }, 'every target is scraped')
   }
 
