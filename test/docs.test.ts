@@ -4,7 +4,6 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { loadConfig } from '../src/config/load.js'
 import { configSchema } from '../src/config/schema.js'
-import { Metrics } from '../src/metrics.js'
 
 const root = join(import.meta.dirname, '..')
 const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
@@ -25,17 +24,6 @@ t.test('config/varve.yaml has every key with its default, and a comment on each'
 t.test('every ready example is a valid configuration', async t => {
   for (const file of readdirSync(join(root, 'config')).filter(name => name.endsWith('.yaml'))) {
     t.ok(loadConfig({ GATEWAY_KEY: 'k', WALLET_KEY: 'w', EXPLORER_KEY: 'e', REDIS_URL: 'redis://h' }, { config: join(root, 'config', file) }), file)
-  }
-})
-
-t.test('the dashboards ask only for metrics that exist or that the contract names', async t => {
-  const later = ['varve_corrupt_entries_total', 'varve_redis_up', 'varve_redis_errors_total', 'varve_redis_duration_seconds']
-  const metrics = new Metrics()
-  const observed = ['varve_ledger_version', 'varve_ledger_oldest_version', 'varve_ledger_block_height', 'varve_ledger_oldest_block_height', 'varve_ledger_position_age_seconds',
-    'varve_upstream_up', 'varve_upstream_lag_versions', 'varve_upstream_oldest_version', 'varve_cache_entries', 'varve_cache_bytes']
-  const known = new Set([...metrics.registry.getMetricsAsArray().map(({ name }) => name), ...observed, ...later])
-  for (const file of readdirSync(join(root, 'grafana', 'dashboards'))) {
-    for (const [name] of text('grafana', 'dashboards', file).matchAll(/varve_[a-z_]+/g)) t.ok(known.has(name.replace(/_(?:bucket|sum|count)$/, '')), `${file}: ${name}`)
   }
 })
 

@@ -1,0 +1,42 @@
+/** One colour for one word wherever it is drawn. */
+const colours = {
+  hit_memory: 'green',
+  hit_redis: 'dark-green',
+  collapsed: 'light-blue',
+  miss: 'orange',
+  forwarded: 'purple',
+  refused: 'yellow',
+  saved: 'green',
+  asked: 'orange',
+  cache: 'green',
+  local: 'yellow',
+  upstream: 'orange',
+  equal: 'green',
+  different: 'red',
+  rendering: 'yellow',
+  unavailable: 'text',
+  won: 'green',
+  lost: 'yellow',
+  failed: 'red',
+  reached: 'green',
+  timeout: 'yellow',
+  no_place: 'red',
+  newest: 'green',
+  oldest: 'orange',
+  'oldest asked for': 'purple'
+}
+
+/** Colours of statuses, of a good kind or a bad one. */
+const statuses = [['^2..$', 'green'], ['^3..$', 'light-blue'], ['^4..$', 'yellow'], ['^429$', 'orange'], ['^5..$', 'red']]
+
+/** What gives each line of these queries its colour. */
+export function overridesFor (queries) {
+  const legends = queries.map(([, legend]) => legend)
+  if (legends.includes('{{status}}')) return statuses.map(([pattern, color]) => override('byRegexp', pattern, color))
+  const isOfAClosedSet = legends.some(legend => /^\{\{(?:outcome|answer|result)\}\}$/.test(legend))
+  return Object.entries(colours).filter(([name]) => isOfAClosedSet || legends.includes(name)).map(([name, color]) => override('byName', name, color))
+}
+
+function override (id, options, fixedColor) {
+  return { matcher: { id, options }, properties: [{ id: 'color', value: { mode: 'fixed', fixedColor } }] }
+}

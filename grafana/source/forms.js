@@ -1,0 +1,112 @@
+import { overridesFor } from './colours.js'
+
+const datasource = { type: 'prometheus', uid: '$datasource' }
+
+/** One number, with what it means that it is high: steps are pairs of the value from which on a colour is taken and that colour. */
+export function stat (title, description, queries, { unit = 'short', steps = [], base = 'blue', decimals, none, mappings = [] } = {}) {
+  return {
+    type: 'stat',
+    title,
+    description,
+    datasource,
+    targets: targetsOf(queries, { instant: true, range: false }),
+    options: { reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false }, colorMode: 'value', graphMode: 'none', textMode: 'auto', justifyMode: 'auto' },
+    fieldConfig: {
+      defaults: {
+        unit,
+        ...(decimals !== undefined && { decimals }),
+        ...(none !== undefined && { noValue: none }),
+        mappings,
+        color: { mode: 'thresholds' },
+        thresholds: thresholdsOf(base, steps)
+      },
+      overrides: []
+    }
+  }
+}
+
+/** Lines over time; `line` names a value from which on something is wrong, and what stands far above 0 is not drawn from there. */
+export function lines (title, description, queries, { unit = 'short', stacked = false, isFromZero = true, max, line, soft, none } = {}) {
+  return {
+    type: 'timeseries',
+    title,
+    description,
+    datasource,
+    targets: targetsOf(queries, { instant: false, range: true }),
+    options: { legend: { displayMode: 'list', placement: 'bottom', showLegend: true }, tooltip: { mode: 'multi', sort: 'desc' } },
+    fieldConfig: {
+      defaults: {
+        unit,
+        ...(isFromZero && { min: 0 }),
+        ...(max !== undefined && { max }),
+        ...(none !== undefined && { noValue: none }),
+        color: { mode: 'palette-classic' },
+        thresholds: thresholdsOf('transparent', line === undefined ? [] : [[line, 'red']]),
+        custom: {
+          drawStyle: 'line',
+          lineWidth: 1,
+          fillOpacity: stacked ? 30 : 5,
+          showPoints: 'never',
+          spanNulls: false,
+          ...(soft !== undefined && { axisSoftMax: soft }),
+          stacking: { mode: stacked ? 'normal' : 'none', group: 'A' },
+          thresholdsStyle: { mode: line === undefined ? 'off' : 'dashed' }
+        }
+      },
+      overrides: overridesFor(queries)
+    }
+  }
+}
+
+/** How often each length came, over time. */
+export function heatmap (title, description, query) {
+  return {
+    type: 'heatmap',
+    title,
+    description,
+    datasource,
+    targets: [{ ...targetsOf([[query, '{{le}}']], { instant: false, range: true })[0], format: 'heatmap' }],
+    options: {
+      calculate: false,
+      cellGap: 1,
+      cellValues: { unit: 'short' },
+      color: { mode: 'scheme', scheme: 'Oranges', steps: 64, exponent: 0.5, fill: 'dark-orange', reverse: false },
+      filterValues: { le: 1e-9 },
+      legend: { show: true },
+      rowsFrame: { layout: 'auto' },
+      showValue: 'never',
+      tooltip: { mode: 'single', yHistogram: false, showColorScale: false },
+      yAxis: { axisPlacement: 'left', reverse: false, unit: 'short' }
+    },
+    fieldConfig: { defaults: { custom: { hideFrom: { legend: false, tooltip: false, viz: false }, scaleDistribution: { type: 'linear' } } }, overrides: [] }
+  }
+}
+
+/** What state each is in, over time; states are pairs of a text and a colour, whose values are 1, 2 and so on. */
+export function states (title, description, queries, named) {
+  return {
+    type: 'state-timeline',
+    title,
+    description,
+    datasource,
+    targets: targetsOf(queries, { instant: false, range: true }),
+    options: { alignValue: 'left', legend: { displayMode: 'list', placement: 'bottom', showLegend: false }, mergeValues: true, rowHeight: 0.8, showValue: 'auto', tooltip: { mode: 'single', sort: 'none' } },
+    fieldConfig: {
+      defaults: {
+        color: { mode: 'thresholds' },
+        thresholds: thresholdsOf('text', []),
+        mappings: [{ type: 'value', options: Object.fromEntries(named.map(([text, color], at) => [String(at + 1), { text, color, index: at }])) }],
+        custom: { fillOpacity: 80, lineWidth: 0, spanNulls: false }
+      },
+      overrides: []
+    }
+  }
+}
+
+function targetsOf (queries, kind) {
+  return queries.map(([expr, legendFormat], at) => ({ refId: String.fromCharCode(65 + at), datasource, expr, legendFormat, editorMode: 'code', ...kind }))
+}
+
+function thresholdsOf (base, steps) {
+  return { mode: 'absolute', steps: [{ color: base, value: null }, ...steps.map(([value, color]) => ({ color, value }))] }
+}

@@ -1,0 +1,106 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { type MetricRow, metricList } from '../src/metrics/list.js'
+import { dashboards, folder, type Panel, queries, selectorsIn } from './support/dashboards.js'
+
+const root = join(import.meta.dirname, '..')
+// What every Node process tells of itself; the names are the library's.
+const ofTheProcess: readonly MetricRow[] = ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'nodejs_eventloop_lag_p99_seconds'].map(name => ({ name, type: 'gauge', labels: {}, help: '' }))
+const known = new Map([...metricList, ...ofTheProcess].map(row => [row.name, row]))
+// The row of a metric or of one of a histogram's own three.
+const rowOf = (metric: string): MetricRow | undefined => {
+  const histogram = known.get(metric.replace(/_(?:bucket|sum|count)$/, ''))
+  return known.get(metric) ?? (histogram?.type === 'histogram' ? histogram : undefined)
+}
+
+t.test('the dashboards are what scripts/dashboards.js makes of grafana/source', async t => {
+  const made = t.testdir()
+  await promisify(execFile)(process.execPath, [join(root, 'scripts/dashboards.js'), made])
+  t.same(readdirSync(folder).sort(), readdirSync(made).sort())
+  for (const file of readdirSync(made)) t.equal(readFileSync(join(folder, file), 'utf8'), readFileSync(join(made, file), 'utf8'), `${file}: run node scripts/dashboards.js`)
+})
+
+t.test('there are four dashboards of one question each, which lead to one another and take the same replicas along', async t => {
+  const all = [...dashboards()]
+  t.same(all.map(([name, { uid }]) => [name, uid]), [['helping', 'varve-helping'], ['history', 'varve-history'], ['nodes', 'varve-nodes'], ['varve', 'varve']])
+  for (const [name, { title, tags, links, templating, schemaVersion }] of all) {
+    t.match(title, /^varve: .+\?$/, name)
+    t.same(tags, ['varve'])
+    t.match(links, [{ tags: ['varve'], includeVars: true, keepTime: true }])
+    t.same(templating.list.map(({ name }) => name), ['datasource', 'instance'])
+    t.equal(schemaVersion, 41, 'that of Grafana 12')
+  }
+})
+
+t.test('Grafana is given the folder of the dashboards, a home among them, and the Prometheus that they ask', async t => {
+  const { services: { grafana } } = parse(readFileSync(join(root, 'docker-compose.yml'), 'utf8')) as { services: { grafana: { environment: Record<string, string>, volumes: string[] } } }
+  const provisioned = (kind: string): string => readFileSync(join(root, 'grafana/provisioning', kind, readdirSync(join(root, 'grafana/provisioning', kind))[0] ?? ''), 'utf8')
+  const [, mounted] = grafana.volumes.find(volume => volume.startsWith('./grafana/dashboards:'))?.split(':') ?? []
+  const { providers } = parse(provisioned('dashboards')) as { providers: Array<{ options: { path: string } }> }
+  t.equal(providers[0]?.options.path, mounted)
+  const home = grafana.environment['GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH'] ?? ''
+  t.equal(home, `${mounted}/helping.json`)
+  const { datasources } = parse(provisioned('datasources')) as { datasources: Array<{ uid: string }> }
+  for (const [name, { templating }] of dashboards()) t.match(templating.list[0], { query: 'prometheus', current: { value: datasources[0]?.uid } }, name)
+})
+
+t.test('panels have ids of their own and a description, and lie beside each other, within the width', async t => {
+  for (const [name, { panels }] of dashboards()) {
+    t.equal(new Set(panels.map(({ id }) => id)).size, panels.length, name)
+    t.equal(new Set(panels.map(({ title }) => title)).size, panels.length, `${name}: titles tell panels apart`)
+    const taken = new Set<string>()
+    for (const panel of panels) {
+      const { gridPos: { x, y, w, h }, type, title } = panel
+      t.ok(Number.isInteger(w) && x >= 0 && x + w <= 24, `${name}: ${title}`)
+      for (let column = x; column < x + w; column++) {
+        for (let line = y; line < y + h; line++) {
+          t.notOk(taken.has(`${column},${line}`), `${name}: ${title} covers another`)
+          taken.add(`${column},${line}`)
+        }
+      }
+      if (type !== 'row') describedWell(t, `${name}: ${title}`, panel)
+    }
+  }
+})
+
+t.test('every query asks for metrics of the list, of the replicas that are chosen, by labels and values that they have', async t => {
+  for (const { at, expr, legendFormat, panel } of queries()) {
+    const selectors = selectorsIn(expr)
+    t.equal(selectors.length, expr.match(/\b(?:varve|process|nodejs)_[a-z0-9_]+/g)?.length, `${at}: every metric has a selector`)
+    for (const { metric, matches } of selectors) {
+      const row = rowOf(metric)
+      t.ok(row, `${at}: ${metric}`)
+      t.same(matches[0], { label: 'instance', operator: '=~', value: '$instance' }, at)
+      for (const { label, operator, value } of matches.slice(1)) {
+        const values = row?.labels[label]
+        t.ok(values, `${at}: ${metric} has ${label}`)
+        const pattern = new RegExp(operator.endsWith('~') ? `^(?:${value})$` : `^${value}$`)
+        if (Array.isArray(values)) t.ok(values.some(one => pattern.test(one)), `${at}: ${label} can be ${value}`)
+      }
+      if (/_(?:total|bucket|count|sum)$/.test(metric)) t.match(expr, new RegExp(`(?:rate|increase)\\(${metric}\\{`), `${at}: a counter is asked for its pace`)
+    }
+    const labels = new Set(['instance', 'le', ...selectors.flatMap(({ metric }) => Object.keys(rowOf(metric)?.labels ?? {}))])
+    const named = [...expr.matchAll(/ by \(([^)]+)\)/g)].flatMap(([, names = '']) => names.split(', '))
+    for (const label of named) t.ok(labels.has(label), `${at}: by ${label}`)
+    // A line is named after labels that are left.
+    for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) t.ok(named.length === 0 ? label === 'instance' : named.includes(label), `${at}: named by ${label}`)
+    t.match(expr, panel.type === 'stat' ? /^(?!.*\$__rate_interval)/ : /./, `${at}: one number is of the time shown`)
+  }
+})
+
+t.test('every metric of varve is drawn', async t => {
+  const drawn = new Set(queries().flatMap(({ expr }) => selectorsIn(expr).map(({ metric }) => rowOf(metric)?.name)))
+  t.same(metricList.map(({ name }) => name).filter(name => !drawn.has(name)), [])
+})
+
+function describedWell (t: Test, at: string, { description = '', type, fieldConfig }: Panel): void {
+  t.match(description, /^[^.].{40,}\.$/, `${at} has a sentence`)
+  t.notMatch(description, /\. [A-Z]/, `${at}: one sentence`)
+  if (type !== 'stat') return
+  t.ok(fieldConfig?.defaults.unit, `${at} has a unit`)
+  t.ok(fieldConfig?.defaults.thresholds?.steps.length, `${at} has thresholds`)
+}

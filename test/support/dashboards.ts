@@ -1,0 +1,67 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Where the dashboards lie that Grafana is given. */
+export const folder = join(import.meta.dirname, '../../grafana/dashboards')
+
+/** One question of a panel. */
+export interface Target {
+  readonly refId: string
+  readonly expr: string
+  readonly legendFormat: string
+  readonly instant: boolean
+  readonly range: boolean
+}
+
+/** A panel, or the title of a section. */
+export interface Panel {
+  readonly id: number
+  readonly type: string
+  readonly title: string
+  readonly description?: string
+  readonly gridPos: { readonly x: number, readonly y: number, readonly w: number, readonly h: number }
+  readonly targets?: readonly Target[]
+  readonly fieldConfig?: { readonly defaults: { readonly unit?: string, readonly thresholds?: { readonly steps: ReadonlyArray<{ readonly value: number | null }> } } }
+}
+
+/** A dashboard as it is committed. */
+export interface Dashboard {
+  readonly uid: string
+  readonly title: string
+  readonly tags: readonly string[]
+  readonly schemaVersion: number
+  readonly links: ReadonlyArray<{ readonly tags: readonly string[], readonly includeVars: boolean }>
+  readonly templating: { readonly list: ReadonlyArray<{ readonly name: string, readonly query: unknown }> }
+  readonly panels: readonly Panel[]
+}
+
+/** A query with where it stands, as `helping/Hit rate/A`. */
+export interface Query extends Target {
+  readonly at: string
+  readonly panel: Panel
+}
+
+/** Every dashboard by the name of its file. */
+export function dashboards (): Map<string, Dashboard> {
+  const files = readdirSync(folder).filter(name => name.endsWith('.json'))
+  return new Map(files.map(file => [file.slice(0, -'.json'.length), JSON.parse(readFileSync(join(folder, file), 'utf8')) as Dashboard]))
+}
+
+/** Every query of every panel. */
+export function queries (): Query[] {
+  return [...dashboards()].flatMap(([name, { panels }]) => panels.flatMap(panel => (panel.targets ?? []).map(target => ({ ...target, panel, at: `${name}/${panel.title}/${target.refId}` }))))
+}
+
+/** What a query asks of the series of one metric, as `name{label="value"}`. */
+export interface Selector {
+  readonly metric: string
+  readonly matches: ReadonlyArray<{ readonly label: string, readonly operator: string, readonly value: string }>
+}
+
+/** All selectors of an expression. */
+export function selectorsIn (expression: string): Selector[] {
+  return [...expression.matchAll(/([a-z0-9_]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
+    metric,
+    matches: [...inside.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)].map(([, label = '', operator = '', value = '']) => ({ label, operator, value }))
+  }))
+}
