@@ -119,7 +119,7 @@ export class Prometheus {
   /** Waits until what every target tells is stored that was asked for it at or after a time in seconds; Prometheus takes its first look after five seconds. */
   async scraped (since: number): Promise<void> {
     await until(async () => {
-      const up = await this.query(`timestamp(up == 1) >= ${since}`)
+      const up = await this.query(`up == 1 and timestamp(up) >= ${since}`)
       return up.length === this.#targets
     }, 'every target is scraped')
   }
