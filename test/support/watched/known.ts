@@ -1,0 +1,79 @@
+import { type Prometheus } from '../prometheus.js'
+import { type Facts, type Scene } from './scene.js'
+import { type Sent } from './sent.js'
+import { type Stage } from './stage.js'
+
+/** What a series is to be: a number, or no less than one and no more than another. */
+export type Value = number | readonly [least: number, most: number]
+
+/** A series that a query is to have. */
+export interface Foretold {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: Value
+}
+
+/** The three replicas that are watched. */
+export type Who = 'first' | 'second' | 'tight'
+
+export const everyone = ['first', 'second', 'tight'] as const
+
+/** All that is known of a span of time from what was sent and done in it, and nothing from varve's own counters. */
+export interface Known {
+  readonly stage: Stage
+  readonly scene: Scene
+  readonly facts: Facts
+  readonly sent: readonly Sent[]
+  /** How long it was, and when it ended, in seconds. */
+  readonly seconds: number
+  readonly at: number
+  instance (who: Who): string
+  /** What Prometheus makes of so many counted by a replica: it prolongs what it saw to both ends of the span. */
+  counted (who: Who, count: number): number
+  /** The same of all requests of a kind. */
+  count (is?: (sent: Sent) => boolean): number
+  /** How often nodes were asked, at least and at most, as they tell themselves. */
+  asked (node: keyof Stage['nodes'] | 'all', endpoint?: string): readonly [number, number]
+  /** Of the process that all of it runs in: seconds of processor, and bytes. */
+  readonly process: { readonly cpu: number, readonly memory: number }
+}
+
+/** How often each node was asked, by endpoint. */
+export type Asked = Record<keyof Stage['nodes'], Record<string, number>>
+
+export function askedNow ({ nodes: { whole, behind, dead, strange } }: Stage): Asked {
+  return { whole: whole.asked.counts, behind: behind.asked.counts, dead: dead.asked.counts, strange: strange.asked.counts }
+}
+
+/** By how much Prometheus prolongs what it saw of each replica: half an interval at most, or the whole way where an end is nearer than 1.1 of one. */
+export async function prolonged (prometheus: Prometheus, range: string, seconds: number, at: number): Promise<Map<string, number>> {
+  const ups = await prometheus.query(`up[${range}]`, at)
+  return new Map(ups.map(({ labels, points }) => {
+    const first = points[0]?.[0] ?? NaN
+    const last = points.at(-1)?.[0] ?? NaN
+    const between = (last - first) / (points.length - 1)
+    const missing = [first - (at - seconds), at - last].map(gap => gap < 1.1 * between ? gap : between / 2)
+    return [labels['instance'] ?? '', (last - first + missing.reduce((sum, gap) => sum + gap)) / (last - first)]
+  }))
+}
+
+/** One series without labels. */
+export function one (value: Value, labels: Record<string, string> = {}): Foretold[] {
+  return [{ labels, value }]
+}
+
+/** A series for each value of a label. */
+export function each<T extends string> (label: string, values: readonly T[], value: (of: T) => Value): Foretold[] {
+  return values.map(of => ({ labels: { [label]: of }, value: value(of) }))
+}
+
+/** The same value with other numbers of it. */
+export function scaled (value: Value, by: number): Value {
+  return typeof value === 'number' ? value * by : [value[0] * by, value[1] * by]
+}
+
+/** Whether a value is as foretold. */
+export function isAs (value: number, foretold: Value): boolean {
+  if (typeof foretold !== 'number') return value >= foretold[0] && value <= foretold[1]
+  if (Number.isNaN(foretold)) return Number.isNaN(value)
+  return Math.abs(value - foretold) <= 1e-3 * Math.abs(foretold) + 1e-9
+}

@@ -1,0 +1,79 @@
+import { type RedisProcess } from '../redis-process.js'
+import { until } from '../until.js'
+import { type TestVarve } from '../varve.js'
+import { historyOf } from './first-replica.js'
+import { itemAt, type Line, modulesAt, type Scene, sends, shared } from './scene.js'
+
+/** The second replica finds in Redis what the first has read; each of its hits is compared with what a node says. */
+export async function secondReplicaReads (scene: Scene): Promise<void> {
+  const { stage: { second }, facts } = scene
+  for (const outcome of ['hit_redis', 'hit_memory'] as const) for (const line of historyOf(scene)) await isAudited(second, 'equal', async () => { await sends(scene, second, line, outcome) })
+  facts.add('recalled by second', historyOf(scene).length)
+  facts.add('audits equal', 2 * historyOf(scene).length)
+  await lie(scene)
+  await spoil(scene)
+  await hedge(scene)
+}
+
+/** Both nodes say something else than what was kept. */
+async function lie (scene: Scene): Promise<void> {
+  const { stage: { second, nodes: { whole, behind } }, facts, version } = scene
+  const lies = [whole, behind].map(({ faults }) => faults.add({ kind: 'body', body: '"77"', match: 'table_item' }))
+  await isAudited(second, 'different', async () => { await sends(scene, second, itemAt(version(1)), 'hit_memory') })
+  for (const lie of lies) lie.remove()
+  facts.add('audits different')
+}
+
+/** Somebody else writes into Redis: one entry is no entry any more, the other not even a text. */
+async function spoil (scene: Scene): Promise<void> {
+  const { stage: { first, second, redis }, facts, version } = scene
+  const junk = itemAt(version(9))
+  const list = itemAt(version(10))
+  const junkKey = await keyOf(redis, first, async () => { await sends(scene, first, junk, 'miss') })
+  const listKey = await keyOf(redis, first, async () => { await sends(scene, first, list, 'miss') })
+  await redis.client.set(junkKey, 'junk')
+  await redis.client.del(listKey)
+  await redis.client.lpush(listKey, 'x')
+  for (const line of [junk, list]) await sends(scene, second, line, 'miss')
+  facts.add('kept by first', 2)
+  facts.add('kept by second', 2)
+  facts.add('corrupt')
+  facts.add('redis get fails')
+}
+
+/** The node that is asked first does not answer, the other does. */
+async function hedge (scene: Scene): Promise<void> {
+  const { stage: { second, nodes: { whole, behind } }, facts } = scene
+  const line: Line = modulesAt(behind.ledger.head.version - 500n)
+  const holds = [whole, behind].map(({ faults }) => faults.hold('account_modules'))
+  const reading = sends(scene, second, line, 'miss')
+  const [former, beside] = await Promise.race(holds.map(async (hold, at) => {
+    await hold.arrived
+    return at === 0 ? holds : [...holds].reverse()
+  }))
+  await beside?.arrived
+  beside?.release()
+  await reading
+  former?.release()
+  facts.add('hedges won')
+  facts.add('kept by second')
+}
+
+/** Waits for what comes of the audit of one hit. */
+async function isAudited (varve: TestVarve, result: string, hit: () => Promise<void>): Promise<void> {
+  const count = async (): Promise<number> => await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
+  const before = await count()
+  await hit()
+  await until(async () => await count() === before + 1, `an audit is ${result}`)
+}
+
+/** The key under which Redis has what a read brings. */
+async function keyOf (redis: RedisProcess, varve: TestVarve, reads: () => Promise<void>): Promise<string> {
+  const before = new Set(await redis.client.keys('varve:1:*'))
+  const written = await shared(varve)
+  await reads()
+  await until(async () => await shared(varve) === written + 1, 'it is shared')
+  const [key] = (await redis.client.keys('varve:1:*')).filter(name => !before.has(name))
+  if (key === undefined) throw new Error('nothing new in Redis')
+  return key
+}

@@ -1,0 +1,57 @@
+import { type Hold } from '../../../src/sandbox/sandbox.js'
+import { until } from '../until.js'
+import { latestModules, modulesAt, type Scene, sends } from './scene.js'
+import { tightConcurrent } from './stage.js'
+
+/** How many reads of modules the short replica makes; some thirty fill its memory. */
+const many = 40
+
+/** How many may wait for each that is under way. */
+const waitingPerConnection = 7
+
+/** The replica that is short of everything: its memory overflows, and a client of one request a second asks for three at once. */
+export async function shortReplicaReads (scene: Scene): Promise<void> {
+  const { stage: { tight }, facts, place, version } = scene
+  const from = (host: number): Record<string, string> => ({ 'x-forwarded-for': `10.${place.network}.1.${host}` })
+  for (let nth = 0; nth < many; nth += tightConcurrent) {
+    const together = Array.from({ length: tightConcurrent }, (_, more) => nth + more)
+    await Promise.all(together.map(async one => { await sends(scene, tight, modulesAt(version(one)), 'miss', {}, from(one)) }))
+  }
+  for (let round = 0; round < 2; round++) await sends(scene, tight, modulesAt(version(many - 1)), 'hit_memory', {}, from(0))
+  await sends(scene, tight, modulesAt(version(many)), 'miss', {}, from(200))
+  for (const more of [1, 2]) await sends(scene, tight, modulesAt(version(many + more)), 'refused', { status: 429 }, from(200))
+  facts.add('kept by tight', many + 1)
+  facts.add('limited by address', 2)
+}
+
+/** What hangs at the nodes until it is let go. */
+export interface Hanging {
+  /** Lets it go, and waits until all of it is answered. */
+  letGo (): Promise<void>
+}
+
+/** How many reads of the first replica hang, none of them waiting for a turn. */
+export const hangingAtFirst = 3
+
+/** How many of the short replica wait for their turn. */
+export const waitingAtTight = waitingPerConnection * tightConcurrent
+
+/** The nodes hang, as far as modules go: reads pile up until two find no room any more. */
+export async function hang (scene: Scene): Promise<Hanging> {
+  const { stage: { first, tight, nodes: { whole, behind } }, facts, place } = scene
+  const holds: Hold[] = [whole, behind].map(({ faults }) => faults.hold('account_modules'))
+  const from = (host: number): Record<string, string> => ({ 'x-forwarded-for': `10.${place.network}.2.${host}` })
+  const hanging = Array.from({ length: hangingAtFirst }, async (_, nth) => { await sends(scene, first, latestModules(10 + nth), 'forwarded') })
+  const queued = tightConcurrent + waitingAtTight
+  for (let nth = 0; nth < queued; nth++) hanging.push(sends(scene, tight, latestModules(20 + nth), 'forwarded', {}, from(nth)))
+  const waiting = async (): Promise<number> => await tight.metric('varve_upstream_waiting{upstream="whole"}') ?? 0
+  await until(async () => await waiting() >= waitingAtTight && (holds[0]?.count ?? 0) >= hangingAtFirst + tightConcurrent, 'all are under way or wait')
+  for (const nth of [0, 1]) await sends(scene, tight, latestModules(60 + nth), 'refused', { status: 503 }, from(200 + nth))
+  facts.add('busy', 2)
+  return {
+    letGo: async () => {
+      for (const hold of holds) hold.release()
+      await Promise.all(hanging)
+    }
+  }
+}
