@@ -52,6 +52,7 @@ export function addGauges (registry: Registry, { tracker, arrivals, asked, memor
   add('varve_upstream_under_way', each(({ node }) => node.budget.underWay))
   add('varve_upstream_max_concurrent', each(({ node }) => node.budget.maxConcurrent))
   add('varve_upstream_waiting', each(({ node }) => node.budget.waiting))
+  add('varve_redis_configured', () => [[{}, Number(redis !== undefined)]])
   add('varve_redis_up', () => [[{}, Number(redis?.isUp ?? false)]])
   if (certificate !== undefined) add('varve_tls_certificate_not_after_seconds', () => [[{}, certificate.notAfterSeconds]])
   add('varve_workers', () => [[{}, 1]])

@@ -89,6 +89,7 @@ export const metricGroups = {
     counter('varve_cache_evictions_total', { tier: ['memory'] }, 'Entries that made room for others.'),
     counter('varve_cache_writes_total', { tier: ['memory', 'redis'] }, 'Entries kept.'),
     counter('varve_corrupt_entries_total', {}, 'Shared entries that were not what was written under their key.'),
+    gauge('varve_redis_configured', {}, 'Whether a Redis is configured, which is to answer then.', 'min'),
     gauge('varve_redis_up', {}, 'Whether Redis answers; 0 where none is configured.', 'min'),
     counter('varve_redis_errors_total', { operation: redisOperations }, 'What Redis did not do, or not in time.'),
     histogram('varve_redis_duration_seconds', { operation: redisOperations }, 'Time Redis took.', seconds)
@@ -98,6 +99,7 @@ export const metricGroups = {
     gauge('varve_workers', {}, 'Processes that answer reads.', 'sum'),
     counter('varve_workers_lost_total', {}, 'Workers that have ended by themselves, or hung, and were replaced.'),
     counter('varve_config_reloads_total', { result: ['exchanged', 'refused'] }, 'Times that the configuration was read anew, by what came of it.'),
+    gauge('varve_config_last_reload_successful', {}, 'Whether the configuration was understood when it was last read.', 'min'),
     counter('varve_unhandled_total', { kind: ['request', 'rejection', 'exception'] }, 'Failures that nobody foresaw, by what failed.'),
     counter('varve_descriptors_exhausted_total', {}, 'Times that a process had no file descriptor left.'),
     counter('varve_log_lines_lost_total', {}, 'Log lines that found no room: a full disk, a reader that is gone or does not read.')

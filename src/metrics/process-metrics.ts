@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, type Counter, type Registry } from 'prom-client'
-import { addCounter, counterOf } from './made.js'
+import { addCounter, addGauge, counterOf } from './made.js'
 
 /** What failed in a way that nobody foresaw: a request, a promise that nobody waited for, or a whole process. */
 export type Unhandled = 'request' | 'rejection' | 'exception'
@@ -13,6 +13,7 @@ export class ProcessMetrics {
   readonly #reloads: Counter
   readonly #unhandled: Counter
   readonly #exhausted: Counter
+  #isUnderstood = true
   #lostLines = (): number => 0
 
   constructor (registry: Registry) {
@@ -20,6 +21,8 @@ export class ProcessMetrics {
     for (const name of leftOut) registry.removeSingleMetric(name)
     this.#workersLost = counterOf(registry, 'varve_workers_lost_total')
     this.#reloads = counterOf(registry, 'varve_config_reloads_total')
+    // Of several processes the one that reloads knows; the others have what they were begun with.
+    addGauge(registry, 'varve_config_last_reload_successful', () => [[{}, Number(this.#isUnderstood)]])
     this.#unhandled = counterOf(registry, 'varve_unhandled_total')
     this.#exhausted = counterOf(registry, 'varve_descriptors_exhausted_total')
     addCounter(registry, 'varve_log_lines_lost_total', () => [[{}, this.#lostLines()]])
@@ -44,5 +47,6 @@ export class ProcessMetrics {
 
   reloaded (result: 'exchanged' | 'refused'): void {
     this.#reloads.inc({ result })
+    this.#isUnderstood = result === 'exchanged'
   }
 }
