@@ -9,7 +9,7 @@ import { dashboards, folder, type Panel, queries, selectorsIn } from './support/
 
 const root = join(import.meta.dirname, '..')
 // What every Node process tells of itself; the names are the library's.
-const ofTheProcess: readonly MetricRow[] = ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'nodejs_eventloop_lag_p99_seconds'].map(name => ({ name, type: 'gauge', labels: {}, help: '' }))
+const ofTheProcess: readonly MetricRow[] = ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'nodejs_eventloop_lag_p99_seconds'].map(name => ({ name, type: 'gauge', labels: {}, help: '', bounds: [] }))
 const known = new Map([...metricList, ...ofTheProcess].map(row => [row.name, row]))
 // The row of a metric or of one of a histogram's own three.
 const rowOf = (metric: string): MetricRow | undefined => {

@@ -3,6 +3,8 @@ import { lines, stat } from '../forms.js'
 import { increase, max, min, of, quantile, rate, sum } from '../queries.js'
 
 const onOff = [{ type: 'value', options: { 0: { text: 'does not answer', color: 'red', index: 0 }, 1: { text: 'answers', color: 'green', index: 1 } } }]
+// Of replicas without one nothing is to answer.
+const redisUp = `${of('varve_redis_up')} and ${of('varve_redis_configured')} == 1`
 const wrong = { decimals: 0, base: 'green', steps: [[1, 'red']] }
 
 export default dashboard({
@@ -17,8 +19,8 @@ export default dashboard({
           [[`${sum(of('varve_workers'))} or vector(0)`, 'processes']], { decimals: 0, base: 'red', steps: [[1, 'green']] }),
         stat('Releases', 'How many replicas run which release of varve; two of them belong to an upgrade under way alone.',
           [[`count by (version) (${of('varve_build_info')})`, '{{version}}']], { decimals: 0 }),
-        stat('Redis', 'Whether Redis answers every replica, which it does not where none is configured; while it is away every replica goes on by itself.',
-          [[min(of('varve_redis_up')), 'redis']], { mappings: onOff, base: 'red', steps: [[1, 'green']] }),
+        stat('Redis', 'Whether Redis answers every replica that has one configured; while it is away each of them goes on by itself, so look at its machine and the way to it.',
+          [[min(redisUp), 'redis']], { mappings: onOff, base: 'red', steps: [[1, 'green']], none: 'none configured' }),
         stat('Memory full', 'What part of the memory for answers is taken, of all replicas; a full cache is no fault, look at the hit rate and at evictions.',
           [[`${sum(of('varve_cache_bytes'))} / ${sum(of('varve_cache_max_bytes'))}`, 'full']], { unit: 'percentunit', decimals: 0 }),
         stat('Wrong answers found', 'Kept answers that an audit found to be different from what a node says; any is to be looked into at once: the log names the read, the node and both digests.',
@@ -63,8 +65,8 @@ export default dashboard({
     ],
     ['What Redis does',
       [8,
-        lines('Redis answers', 'Whether Redis answers each replica: 1, or 0, which it is also where none is configured; one replica alone at 0 has lost its way to it.',
-          [[min(of('varve_redis_up'), 'instance'), '{{instance}}']], { max: 1 }),
+        lines('Redis answers', 'Whether Redis answers each replica that has one configured: 1, or 0; one replica alone at 0 has lost its way to it.',
+          [[min(redisUp, 'instance'), '{{instance}}']], { max: 1, none: 'none configured' }),
         lines('Asked, by operation', 'What Redis was asked, a second, by operation; get and find are looks for what others have read, set is what this side gives.',
           [[sum(rate('varve_redis_duration_seconds_count'), 'operation'), '{{operation}}']], { unit: 'ops', stacked: true }),
         lines('Errors by operation', 'What Redis did not do, or not in time, a second, by operation; see its memory, its load and the way to it, and cache.redis.timeoutMs.',
@@ -94,8 +96,8 @@ export default dashboard({
             [sum(inInterval('varve_descriptors_exhausted_total')), 'descriptors exhausted'],
             [sum(inInterval('varve_log_lines_lost_total')), 'log lines lost']
           ], { soft: 1 }),
-        lines('Configuration read anew', 'Times in the last interval that the configuration was read anew, and exchanged or refused; what was refused is named in the log, and the old one stays.',
-          [[sum(inInterval('varve_config_reloads_total'), 'result'), '{{result}}']], { soft: 1 })
+        lines('Configuration read anew', 'Times in the last interval that the configuration was read anew, and exchanged or refused, and whether it was understood the last time; what was refused is named in the log, and the old one stays until it is mended.',
+          [[sum(inInterval('varve_config_reloads_total'), 'result'), '{{result}}'], [min(of('varve_config_last_reload_successful')), 'understood']], { soft: 1 })
       ]
     ]
   ]

@@ -66,7 +66,7 @@ async function waits (scene: Scene): Promise<void> {
   const atLeast = (version: bigint): Record<string, string> => ({ 'x-varve-min-ledger-version': String(version) })
   const { version } = whole.ledger.head
   await sends(scene, first, blockAt(lowest), 'hit_memory', {}, atLeast(version + 1n))
-  await sends(scene, first, blockAt(lowest), 'refused', { status: 404 }, atLeast(version + 1_000_000_000n))
+  await sends(scene, first, blockAt(lowest), 'refused', { status: 404, leastMs: 1000 }, atLeast(version + 1_000_000_000n))
   facts.add('waits reached')
   facts.add('waits timeout')
 }

@@ -73,7 +73,7 @@ export function scaled (value: Value, by: number): Value {
 
 /** Whether a value is as foretold. */
 export function isAs (value: number, foretold: Value): boolean {
-  if (typeof foretold !== 'number') return value >= foretold[0] && value <= foretold[1]
+  if (typeof foretold !== 'number') return value >= foretold[0] * 0.999 && value <= foretold[1] * 1.001
   if (Number.isNaN(foretold)) return Number.isNaN(value)
   return Math.abs(value - foretold) <= 1e-3 * Math.abs(foretold) + 1e-9
 }

@@ -1,21 +1,25 @@
 import { rowOf } from '../../../src/metrics/list.js'
 import { type Value } from './known.js'
 import { type Sent } from './sent.js'
-import { nodeMs } from './stage.js'
 
 const bounds = rowOf('varve_request_duration_seconds').bounds ?? []
 
 /**
- * Between what the quantile of so many requests' times in varve must be. Each took varve no longer than its client waited, so the quantile is in no higher bucket than the client's own;
- * and no less than a node takes where one was asked for each of them.
+ * Between what the quantile of so many requests' times in varve must be. Each took varve no longer than its client waited, so the quantile is in no higher bucket than that of what clients
+ * waited; and no less than is known of it, as that a node was asked, so it is in no lower bucket than that either.
  */
-export function timeOf (part: number, sent: readonly Sent[], asksNodes: boolean): Value {
+export function timeOf (part: number, sent: readonly Sent[]): Value {
   if (sent.length === 0) return NaN
-  const seconds = sent.map(one => one.seconds).sort((a, b) => a - b)
-  const waited = seconds[Math.min(seconds.length - 1, Math.ceil(part * seconds.length))] ?? NaN
+  // Replicas weigh not quite the same, as each is scraped at a time of its own.
+  const waited = ranked(sent.map(({ seconds }) => seconds), part * sent.length + 0.25)
+  const known = ranked(sent.map(({ leastMs = 0 }) => leastMs / 1000), part * sent.length - 0.25)
   const most = bounds.find(bound => bound >= waited) ?? bounds.at(-1) ?? NaN
-  const least = asksNodes ? [...bounds].reverse().find(bound => bound < nodeMs / 1000) ?? 0 : 0
+  const least = bounds.findLast(bound => bound < known) ?? 0
   return [least, most]
+}
+
+function ranked (values: number[], rank: number): number {
+  return values.sort((a, b) => a - b)[Math.min(values.length, Math.max(1, Math.ceil(rank))) - 1] ?? NaN
 }
 
 /** The quantile that Prometheus reads from buckets: it takes what is in a bucket to be spread evenly. */

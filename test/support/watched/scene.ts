@@ -1,7 +1,7 @@
 import { item } from '../client.js'
 import { type TestVarve } from '../varve.js'
 import { type Foreseen, type Traffic, type Wording } from './sent.js'
-import { type Stage } from './stage.js'
+import { modulesMs, nodeMs, type Stage } from './stage.js'
 
 /** Where in the chain a play reads; another play reads elsewhere. */
 export interface Place {
@@ -57,7 +57,9 @@ export const eventsFrom = (start: number): Line => ({ endpoint: 'account_events'
 
 /** Sends a line and has it be answered as foreseen. */
 export async function sends ({ traffic }: Pick<Scene, 'traffic'>, varve: TestVarve, { endpoint, target, wording }: Line, outcome: Foreseen['outcome'], more: Partial<Foreseen> = {}, headers: Record<string, string> = {}): Promise<void> {
-  await traffic.send(varve, target, { endpoint, outcome, status: 200, ...more }, { ...wording, headers: { ...wording?.headers, ...headers } })
+  const asksNode = outcome === 'miss' || outcome === 'forwarded'
+  const leastMs = asksNode ? endpoint === 'account_modules' ? modulesMs : nodeMs : 0
+  await traffic.send(varve, target, { endpoint, outcome, status: 200, leastMs, ...more }, { ...wording, headers: { ...wording?.headers, ...headers } })
 }
 
 /** How many answers a replica has given to Redis. */

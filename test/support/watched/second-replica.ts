@@ -2,6 +2,7 @@ import { type RedisProcess } from '../redis-process.js'
 import { until } from '../until.js'
 import { type TestVarve } from '../varve.js'
 import { historyOf } from './first-replica.js'
+import { hedgeMs } from './stage.js'
 import { itemAt, type Line, modulesAt, type Scene, sends, shared } from './scene.js'
 
 /** The second replica finds in Redis what the first has read; each of its hits is compared with what a node says. */
@@ -46,7 +47,7 @@ async function hedge (scene: Scene): Promise<void> {
   const { stage: { second, nodes: { whole, behind } }, facts } = scene
   const line: Line = modulesAt(behind.ledger.head.version - 500n)
   const holds = [whole, behind].map(({ faults }) => faults.hold('account_modules'))
-  const reading = sends(scene, second, line, 'miss')
+  const reading = sends(scene, second, line, 'miss', { leastMs: hedgeMs })
   const [former, beside] = await Promise.race(holds.map(async (hold, at) => {
     await hold.arrived
     return at === 0 ? holds : [...holds].reverse()

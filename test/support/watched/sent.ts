@@ -13,6 +13,8 @@ export interface Foreseen {
   readonly pruned?: { readonly answer: 'cache' | 'local' | 'upstream', readonly below: number }
   /** The configured name of a client with a key. */
   readonly client?: string
+  /** What it takes varve at least, where that is more than nothing. */
+  readonly leastMs?: number
 }
 
 /** A request that was answered as foreseen. */

@@ -11,8 +11,12 @@ import { until } from '../until.js'
 import { type TestVarve, varveAt } from '../varve.js'
 import { Growth } from './growth.js'
 
-/** What every answer of a node takes at least. */
+/** What every answer of a node takes at least, and of modules: in another bucket. */
 export const nodeMs = 60
+export const modulesMs = 120
+
+/** How long the second replica waits before it asks a second node. */
+export const hedgeMs = 400
 
 /** How much of a node the third replica may have under way. */
 export const tightConcurrent = 2
@@ -22,7 +26,7 @@ export const app = { name: 'app', key: 'k'.repeat(40) }
 
 /** Replicas under the eyes of a Prometheus: two that share a Redis, a third that is short of everything, and one that nobody watches. */
 export interface Stage {
-  /** Whole; three blocks behind; one with a short history that does not answer any more; one of another chain. */
+  /** Whole; ten blocks behind; one with a short history that does not answer any more; one of another chain. */
   readonly nodes: { readonly whole: Sandbox, readonly behind: Sandbox, readonly dead: Sandbox, readonly strange: Sandbox }
   readonly growth: Growth
   readonly redis: RedisProcess
@@ -37,9 +41,12 @@ export interface Stage {
 export async function startStage (t: Test): Promise<Stage> {
   const chain = { prunedBlocks: 100, windowBlocks: 900, startVersion: 1_000_000n }
   const [whole, behind, dead, strange] = await Promise.all([
-    nodeOf(t, { ...chain, blocks: 1000 }), nodeOf(t, { ...chain, blocks: 997, windowBlocks: 600 }), nodeOf(t, { ...chain, blocks: 1000, prunedBlocks: 990 }), nodeOf(t, { chainId: 9 })
+    nodeOf(t, { ...chain, blocks: 1000 }), nodeOf(t, { ...chain, blocks: 990, windowBlocks: 600 }), nodeOf(t, { ...chain, blocks: 1000, prunedBlocks: 990 }), nodeOf(t, { chainId: 9 })
   ])
-  for (const node of [whole, behind]) node.faults.add({ kind: 'slow', ms: nodeMs })
+  for (const { faults } of [whole, behind]) {
+    faults.add({ kind: 'slow', ms: nodeMs })
+    faults.add({ kind: 'slow', ms: modulesMs, match: 'account_modules' })
+  }
   const growth = new Growth([whole, behind], 200)
   t.teardown(() => { growth.end() })
   const redis = await startRedis(t)
@@ -47,7 +54,7 @@ export async function startStage (t: Test): Promise<Stage> {
   const upstreams = [at(whole, 'whole'), at(behind, 'behind'), at(dead, 'dead'), at(strange, 'strange')] as never
   const shared = { upstreams, head: { pollMs: 250 }, cache: { redis: { url: redis.url } }, hedge: { share: 0 } }
   const first = await varveAt(t, '', { ...shared, clients: { required: false, keys: [{ ...app, requestsPerSecond: 1 }] } })
-  const second = await varveAt(t, '', { ...shared, audit: { share: 1 }, hedge: { share: 0.001, burst: 3, afterMs: 400 } })
+  const second = await varveAt(t, '', { ...shared, audit: { share: 1 }, hedge: { share: 0.001, burst: 3, afterMs: hedgeMs } })
   // It does not ask where nodes stand all the time, as nobody would count that.
   const unwatched = await varveAt(t, '', { ...shared, upstreams: [at(whole, 'whole')] as never, head: { pollMs: 600_000 } })
   const dir = t.testdir()

@@ -11,7 +11,6 @@ const endpoints = [...endpointNames, 'other'] as const
 // Of no other endpoint anything was read that can be kept.
 const read = ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price'] as const
 const statuses = (k: Known, is: (sent: Sent) => boolean = () => true): string[] => [...new Set(k.sent.filter(is).map(({ status }) => String(status)))]
-const fetched = (outcome: string): boolean => outcome === 'miss' || outcome === 'forwarded'
 
 /** What every query of this dashboard is. */
 export const helping: Record<string, (k: Known) => Foretold[]> = {
@@ -27,9 +26,9 @@ export const helping: Record<string, (k: Known) => Foretold[]> = {
   'Saved, and asked of nodes/B': k => one(scaled(k.asked('all'), 1 / k.seconds)),
   'Requests by endpoint/A': k => each('endpoint', endpoints, of => k.count(({ endpoint }) => endpoint === of) / k.seconds),
   'Asked of nodes, by endpoint/A': k => each('endpoint', [...read, 'other'], of => scaled(k.asked('all', of), 1 / k.seconds)),
-  'Median by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.5, k.sent.filter(({ outcome }) => outcome === of), fetched(of))),
-  'p99 by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.99, k.sent.filter(({ outcome }) => outcome === of), fetched(of))),
-  'p99 by endpoint/A': k => each('endpoint', endpoints, of => timeOf(0.99, k.sent.filter(({ endpoint }) => endpoint === of), false)),
+  'Median by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.5, k.sent.filter(({ outcome }) => outcome === of))),
+  'p99 by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.99, k.sent.filter(({ outcome }) => outcome === of))),
+  'p99 by endpoint/A': k => each('endpoint', endpoints, of => timeOf(0.99, k.sent.filter(({ endpoint }) => endpoint === of))),
   'Answers by status/A': k => each('status', statuses(k), of => k.count(({ status }) => String(status) === of) / k.seconds),
   'Refused by varve, by status/A': k => each('status', statuses(k, ({ outcome }) => outcome === 'refused'), of => k.count(({ outcome, status }) => outcome === 'refused' && String(status) === of) / k.seconds),
   'Clients with a key/A': k => one(k.count(({ client }) => client === 'app') / k.seconds, { client: 'app' })

@@ -81,5 +81,6 @@ export const varve: Record<string, (k: Known) => Foretold[]> = {
   'Failures and losses/B': () => one(0),
   'Failures and losses/C': () => one(0),
   'Failures and losses/D': () => one(0),
-  'Configuration read anew/A': () => each('result', ['exchanged', 'refused'], () => 0)
+  'Configuration read anew/A': () => each('result', ['exchanged', 'refused'], () => 0),
+  'Configuration read anew/B': () => one(1)
 }
