@@ -70,7 +70,8 @@ export function heatmap (title, description, query) {
       calculate: false,
       cellGap: 1,
       cellValues: { unit: 'short' },
-      color: { mode: 'scheme', scheme: 'Oranges', steps: 64, exponent: 0.5, fill: 'dark-orange', reverse: false },
+      color: { mode: 'scheme', scheme: 'Oranges', steps: 64, scale: 'exponential', exponent: 0.5, fill: 'dark-orange', reverse: false },
+      exemplars: { color: 'rgba(255,0,255,0.7)' },
       filterValues: { le: 1e-9 },
       legend: { show: true },
       rowsFrame: { layout: 'auto' },
@@ -96,7 +97,7 @@ export function states (title, description, queries, named) {
         color: { mode: 'thresholds' },
         thresholds: thresholdsOf('text', []),
         mappings: [{ type: 'value', options: Object.fromEntries(named.map(([text, color], at) => [String(at + 1), { text, color, index: at }])) }],
-        custom: { fillOpacity: 80, lineWidth: 0, spanNulls: false }
+        custom: { fillOpacity: 80, lineWidth: 0 }
       },
       overrides: []
     }
