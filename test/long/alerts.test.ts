@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { hurried } from '../support/alerts/hurried-rules.js'
+import { nodeTroubles } from '../support/alerts/node-troubles.js'
+import { readAt, Stage, type Trouble } from '../support/alerts/stage.js'
+import { varveTroubles } from '../support/alerts/varve-troubles.js'
+import { type Prometheus, type Rule, startPrometheus } from '../support/prometheus.js'
+import { startRedis } from '../support/redis-server.js'
+import { isAlert, rulesIn } from '../support/rules.js'
+import { until } from '../support/until.js'
+
+const rules = readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8')
+
+// These cannot be made in a minute on real sockets; test/rules has their cases.
+const notMade: Readonly<Record<string, string>> = {
+  VarveAbsent: 'it is Prometheus that has no target then',
+  VarveRestarts: 'the varves of this test live in one process, which starts once',
+  VarvePositionStale: 'a position is stale after a minute, which is compared with and not waited for',
+  VarveHistoryEndsInADay: 'it waits for half an hour, here half a minute more, and is made as the one of an hour is',
+  VarveHitRateFell: 'it compares with a day',
+  VarveSheds: 'an event loop that is late is that of the test and of all varves in it (test/long/overload.test.ts has one of its own)',
+  VarveEventLoopLate: 'likewise',
+  VarveDescriptorsExhausted: 'descriptors that are gone are gone for the test as well (test/long/faults.test.ts has a process of its own)',
+  VarveLogLinesLost: 'the log of these varves goes into the memory of the test',
+  VarveCertificateEndsInTwoWeeks: 'it waits for an hour, here a minute, and is made as the other one is',
+  VarveMemoryGrows: 'nothing should take so much'
+}
+
+const soonMs = 100_000
+
+const alerts = rulesIn(hurried(rules)).filter(isAlert)
+const made: string[] = []
+
+for (const [of, troublesOf] of [['what befalls nodes', nodeTroubles], ['what befalls varve itself', varveTroubles]] as const) {
+  t.test(`on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none (each minute of the rules is a second here)`, { timeout: 250_000 }, async t => {
+    const stage = new Stage(t)
+    const well = await stage.varve([await stage.node(), await stage.node()], { cache: { redis: { url: (await startRedis(t)).url } } })
+    stage.again(500, async nth => await well.get(readAt(500 + nth % 10)))
+    const troubles = await troublesOf(t, stage)
+    made.push(...troubles.map(({ alert }) => alert))
+    const targets = [...new Set([well, ...troubles].map(instanceOf))]
+    const prometheus = await startPrometheus(t, { targets, rules: [stage.file('rules.yml', hurried(rules))], interval: '1s' })
+    await until(async () => (await prometheus.query('up == 1')).length === targets.length, 'every target is looked at', soonMs)
+    for (const { begin } of troubles) await begin?.()
+    await Promise.all(troubles.map(async trouble => { await fires(t, prometheus, trouble) }))
+    for (const { mend } of troubles) await mend?.()
+    await Promise.all(troubles.map(async trouble => { if (trouble.mend !== undefined) await ends(t, prometheus, trouble) }))
+    t.same(await prometheus.query(`count_over_time(ALERTS{instance="${instanceOf(well)}",alertstate="firing"}[10m])`), [], 'what is well has had no alert firing')
+    for (const { name, health, lastError } of await prometheus.rules()) t.equal(health, 'ok', `${name}: ${lastError}`)
+  })
+}
+
+t.test('each alert is made, or it is said why not', async t => {
+  t.same(alerts.map(({ alert }) => alert).filter(name => !made.includes(name)).sort(), Object.keys(notMade).sort())
+})
+
+async function fires (t: Test, prometheus: Prometheus, trouble: Trouble): Promise<void> {
+  const { alert, labels = {}, isValue, words } = trouble
+  await until(async () => await firing(prometheus, trouble) !== undefined, `${alert} fires`, soonMs).catch((error: Error) => { t.fail(error.message) })
+  const { labels: told = {}, annotations = {} } = await firing(prometheus, trouble) ?? {}
+  const rule = alerts.find(one => one.alert === alert)
+  t.same(told, { alertname: alert, instance: instanceOf(trouble), job: 'varve', ...rule?.labels, ...labels }, `${alert}: labels`)
+  t.match(annotations['description'], words, alert)
+  t.notMatch(Object.values(annotations).join('\n'), /\{\{|<no value>|<error/, alert)
+  const found = (await prometheus.query(rule?.expr ?? '')).filter(({ labels: its }) => has(its, { instance: instanceOf(trouble), job: 'varve', ...labels }))
+  t.equal(found.length, 1, `${alert}: one series`)
+  const [, value = -1] = found[0]?.points[0] ?? []
+  t.ok(isValue(value), `${alert}: ${value}`)
+}
+
+async function ends (t: Test, prometheus: Prometheus, trouble: Trouble): Promise<void> {
+  await until(async () => await firing(prometheus, trouble) === undefined, `${trouble.alert} ends`, soonMs).catch((error: Error) => { t.fail(error.message) })
+}
+
+/** The alert of a trouble where it fires now. */
+async function firing (prometheus: Prometheus, { alert, labels = {}, ...of }: Trouble): Promise<NonNullable<Rule['alerts']>[number] | undefined> {
+  const rule = (await prometheus.rules()).find(({ name }) => name === alert)
+  return rule?.alerts?.find(({ labels: told, state }) => state === 'firing' && has(told, { instance: instanceOf(of), ...labels }))
+}
+
+function instanceOf ({ adminUrl }: { readonly adminUrl: string }): string {
+  return new URL(adminUrl).host
+}
+
+function has (all: Readonly<Record<string, string>>, some: Readonly<Record<string, string>>): boolean {
+  return Object.entries(some).every(([label, value]) => all[label] === value)
+}
