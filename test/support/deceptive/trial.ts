@@ -1,4 +1,5 @@
 import { type Test } from 'tap'
+import { statusLabelOf } from '../../../src/metrics/statuses.js'
 import { ask } from '../client.js'
 import { type TestVarve, varveAt } from '../varve.js'
 import { head as headOfTruth, type Kind, kinds, type Truth } from './kinds.js'
@@ -130,7 +131,7 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = k
     const told = tried.flatMap(({ kind: { endpoint, isPassed }, seen }) => [
       ...(lie.reason === undefined || isPassed || seen === 'truth' ? [] : [`varve_not_kept_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
       // What breaks off while it is handed on was counted when it began.
-      ...(lie.status === undefined || (isPassed && seen === 'broken') ? [] : [`varve_upstream_requests_total{upstream="node",endpoint="${endpoint}",status="${lie.status}"}`])
+      ...(lie.status === undefined || (isPassed && seen === 'broken') ? [] : [`varve_upstream_requests_total{upstream="node",endpoint="${endpoint}",status="${statusLabelOf(lie.status)}"}`])
     ])
     const untold = told.filter(series => (after.get(series) ?? 0) <= (before.get(series) ?? 0)).map(series => `not counted: ${series}`)
     t.same([...faults.flat(), ...untold], [], lie.name)
