@@ -20,8 +20,9 @@ const mayImport: Record<string, readonly string[]> = {
   metrics: ['proxy', 'cache', 'nodes', 'redis', 'reads', 'ledger'],
   server: ['proxy', 'clients', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
+  warm: ['nodes', 'reads'],
   workers: ['within', 'clients', 'config', 'nodes', 'reads', 'ledger'],
-  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'workers']
+  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.
@@ -29,7 +30,7 @@ const libraries: Record<string, readonly string[]> = {
   fastify: ['server', 'cli'],
   '@fastify/http-proxy': ['server'],
   '@fastify/rate-limit': ['server'],
-  undici: ['nodes'],
+  undici: ['nodes', 'warm'],
   ioredis: ['redis'],
   'lru-cache': ['cache'],
   'prom-client': ['metrics'],

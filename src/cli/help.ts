@@ -58,20 +58,42 @@ moving, pass-through, refused) and why. The exit code is 0 whatever comes of it.
   varve explain POST /v1/tables/0x5eed/item?ledger_version=7 --data '{"key_type":"u64","value_type":"u64","key":"07"}'
 `
 
+const warmText = `varve warm: reads into the cache through a running varve
+
+  varve warm --from V --to V [flags]
+  varve warm FILE... [flags]
+
+  --from V, --to V       the blocks that hold these ledger versions, both included
+  --transactions         with their transactions
+  --url URL              the running varve, default http://127.0.0.1:8080
+  --concurrency N        reads at once, default 8
+  --rate N               reads a second at most; without it as many as varve answers
+  --skip N               leaves out the first N lines, counted over all files
+  --json                 lines for programs: one each ten seconds, and one at the end
+
+A FILE has a read a line, METHOD URL [BODY], or is an access log of nginx or Caddy. Only what can be kept is asked for.
+What varve or its nodes have no time for is asked again. Ctrl-C ends it and prints how to go on. Exit 0 when all was read.
+VARVE_CLIENT_KEY in the environment is sent as the client's key.
+
+  varve warm --from 0 --to 100000 --transactions
+  varve warm /var/log/nginx/access.log --rate 200
+`
+
 const varveText = `varve: the caching read proxy for ledger nodes
 
   varve [serve]          the proxy
   varve sandbox          the embedded node alone
   varve check [FILE]     validates a configuration
   varve explain METHOD PATH   what varve would do with a request
+  varve warm             reads into the cache through a running varve
 
   varve COMMAND --help   the flags of one
 `
 
 /** What has a help of its own. */
-export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain'
+export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain' | 'warm'
 
 /** The help of a command. */
 export function helpOf (command: Helpful): string {
-  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText }[command]
+  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText }[command]
 }

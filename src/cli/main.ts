@@ -4,6 +4,7 @@ import { ConfigError } from '../config/mistakes.js'
 import { isNameLike } from '../config/secrets.js'
 import { type Helpful, helpOf } from './help.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { type WarmFlags } from './warm.js'
 
 const text = { type: 'string' } as const
 const help = { help: { type: 'boolean', short: 'h' } } as const
@@ -11,6 +12,9 @@ const serveFlags = {
   config: text, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
 } as const
 const explainFlags = { data: text, accept: text, config: text } as const
+const warmFlags = {
+  from: text, to: text, transactions: { type: 'boolean' }, url: text, concurrency: text, rate: text, skip: text, json: { type: 'boolean' }
+} as const
 const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text, 'chain-id': text, family: text } as const
 
 /** Turns a command line into one command and its exit code. */
@@ -44,6 +48,10 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       return values['help'] === true ? showHelp('check', io) : (await import('./check.js')).check(file, io)
     }
     case 'explain': return await runExplain(args, io)
+    case 'warm': {
+      const { values, positionals } = parseAll(args, warmFlags, true)
+      return values['help'] === true ? showHelp('warm', io) : await (await import('./warm.js')).warm(values as WarmFlags, positionals, io)
+    }
     // For varve itself, which begins it.
     case 'worker': return await (await import('./worker.js')).runWorker(io)
     case 'help': return showHelp('varve', io)
@@ -94,7 +102,7 @@ function tell (error: unknown, command: string, io: Io): ExitCode {
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain'].includes(command) ? `${command} ` : ''}--help\n`)
+    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain', 'warm'].includes(command) ? `${command} ` : ''}--help\n`)
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

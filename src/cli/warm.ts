@@ -1,0 +1,114 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { readU64 } from '../reads/integer.js'
+import { Asking } from '../warm/asking.js'
+import { Blocks } from '../warm/blocks.js'
+import { Lines } from '../warm/lines.js'
+import { barOf, bytesIn, factsOf, grouped, lineOf, type Progress, timeIn } from '../warm/progress.js'
+import { Tally } from '../warm/tally.js'
+import { runWarming, type Warming } from '../warm/warming.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+
+/** The flags of `warm`, as they were typed. */
+export interface WarmFlags {
+  readonly from?: string
+  readonly to?: string
+  readonly transactions?: boolean
+  readonly url?: string
+  readonly concurrency?: string
+  readonly rate?: string
+  readonly skip?: string
+  readonly json?: boolean
+}
+
+const defaultUrl = 'http://127.0.0.1:8080'
+const mostAtOnce = 256
+// Often enough to see it move; seldom enough for a log.
+const barEveryMs = 200
+const lineEveryMs = 10_000
+
+/** Reads into the cache through a running varve: a range of blocks, or what files of reads ask for. */
+export async function warm (flags: WarmFlags, files: readonly string[], io: Io): Promise<ExitCode> {
+  const url = urlOf(flags.url ?? defaultUrl)
+  const workers = wholeNumber('concurrency', flags.concurrency, 8, mostAtOnce)
+  const perSecond = flags.rate === undefined ? undefined : wholeNumber('rate', flags.rate, 0, 1_000_000)
+  const warming = files.length > 0 ? linesOf(flags, files) : blocksOf(flags)
+  const stopping = new AbortController()
+  const stop = (): void => { stopping.abort() }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, stop)
+  const tally = new Tally()
+  const asking = new Asking({ url, connections: workers, perSecond, key: io.environment['VARVE_CLIENT_KEY'], tally, now: () => performance.now(), signal: stopping.signal })
+  const begunAt = performance.now()
+  const progress = (): Progress => ({ warming, tally, tookMs: performance.now() - begunAt })
+  const show = shows(flags, io)
+  const timer = setInterval(() => { show(progress()) }, io.isTerminal && flags.json !== true ? barEveryMs : lineEveryMs)
+  const failure = await runWarming(warming, { asking, tally, signal: stopping.signal }, workers, stop)
+  clearInterval(timer)
+  await asking.close()
+  const again = warming.resume && commandOf(warming.resume, flags)
+  if (flags.json === true) io.out(`${JSON.stringify({ event: 'end', ...factsOf(progress()), ...(warming.aside !== undefined && { aside: warming.aside }), ...(warming.lost !== undefined && { lost: warming.lost }), ...(failure !== undefined && { failure: failure.message }), ...(again !== undefined && { resume: again }) })}\n`)
+  else io.out(`${io.isTerminal ? '\r\x1b[K' : ''}${summaryOf(progress(), warming)}`)
+  if (failure !== undefined) io.err(`varve: ${failure.message}\n`)
+  if (again !== undefined && flags.json !== true) io.err(`varve: not all was read; go on with\n  ${again}\n`)
+  return failure === undefined && again === undefined && warming.lost === undefined && tally.failures === 0 ? exitCodes.ok : exitCodes.failed
+}
+
+function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks {
+  if (from === undefined || to === undefined) throw new UsageError('warm takes --from V and --to V, or files of reads')
+  if (skip !== undefined) throw new UsageError('--skip is of files of reads')
+  const range = { from: version('from', from), to: version('to', to), transactions }
+  if (range.from > range.to) throw new UsageError(`--from ${range.from} is above --to ${range.to}`)
+  return new Blocks(range)
+}
+
+function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[]): Lines {
+  if (from !== undefined || to !== undefined || transactions !== undefined) throw new UsageError('warm takes a range of blocks or files of reads, not both')
+  return new Lines(files, linesIn(files), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER))
+}
+
+async function * linesIn (files: readonly string[]): AsyncGenerator<string> {
+  for (const file of files) yield * createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity })
+}
+
+function shows ({ json }: WarmFlags, io: Io): (progress: Progress) => void {
+  return progress => {
+    if (json === true) io.out(`${JSON.stringify({ event: 'progress', ...factsOf(progress) })}\n`)
+    else io.out(io.isTerminal ? `\r${barOf(progress)}\x1b[K` : `${lineOf(progress)}\n`)
+  }
+}
+
+function summaryOf ({ warming: { noun, reads }, tally, tookMs }: Progress, { aside, lost }: Warming): string {
+  const notKept = [...tally.notKept].map(([reason, count]) => `${grouped(count)} ${reason}`)
+  const failed = [...tally.failed].map(([status, count]) => `${grouped(count)} with ${status}`)
+  return `${grouped(reads)} ${noun} in ${timeIn(tookMs)}, ${bytesIn(tally.bytes)}: ${grouped(tally.hits)} were there already, ${grouped(tally.stored)} are kept now\n` +
+    (notKept.length > 0 ? `  not kept: ${notKept.join(', ')}\n` : '') +
+    (failed.length > 0 ? `  failed: ${failed.join(', ')}\n` : '') +
+    [aside, lost].map(sentence => sentence === undefined ? '' : `  ${sentence}\n`).join('')
+}
+
+function commandOf (resume: readonly string[], flags: WarmFlags): string {
+  const same = (['url', 'concurrency', 'rate'] as const).flatMap(name => flags[name] === undefined ? [] : [`--${name}`, flags[name]])
+  return ['varve', 'warm', ...resume, ...same, ...(flags.json === true ? ['--json'] : [])].map(quoted).join(' ')
+}
+
+function quoted (text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll('\'', '\'\\\'\'')}'`
+}
+
+function urlOf (text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.pathname !== '/') throw new UsageError('--url expects the address of a running varve, such as http://127.0.0.1:8080')
+  return url
+}
+
+function version (flag: string, text: string): bigint {
+  const value = readU64(text)
+  if (value === undefined) throw new UsageError(`--${flag} expects a ledger version, got ${text}`)
+  return value
+}
+
+function wholeNumber (flag: string, text: string | undefined, otherwise: number, most: number): number {
+  if (text === undefined) return otherwise
+  if (!/^[0-9]{1,16}$/.test(text) || Number(text) > most || (flag !== 'skip' && Number(text) === 0)) throw new UsageError(`--${flag} expects a whole number${flag === 'skip' ? '' : ` from 1 to ${most}`}, got ${text}`)
+  return Number(text)
+}

@@ -1,0 +1,96 @@
+import { OutOfReach } from './asking.js'
+import { readInLine } from './reads-in-line.js'
+import { type Run, type Warming } from './warming.js'
+
+// Of lines that nobody can read, as many are shown as a person would look at.
+const shown = 3
+
+/** Asks for what the lines of files ask for, in their order. */
+export class Lines implements Warming {
+  readonly noun = 'reads'
+  reads = 0
+  /** Lines with a request that is of the moment, or no read that varve knows. */
+  notKept = 0
+  /** Lines that are no request. */
+  unreadable = 0
+  readonly share = undefined
+  readonly #samples: string[] = []
+  readonly #files: readonly string[]
+  readonly #lines: AsyncIterator<string>
+  readonly #skip: number
+  // Of the line that was taken last, from 1.
+  #number = 0
+  readonly #underWay = new Set<number>()
+  #isOver = false
+  // One line at a time is taken from a file.
+  #taking: Promise<unknown> = Promise.resolve()
+
+  constructor (files: readonly string[], lines: AsyncIterable<string>, skip: number) {
+    this.#files = files
+    this.#lines = lines[Symbol.asyncIterator]()
+    this.#skip = skip
+  }
+
+  get resume (): readonly string[] | undefined {
+    const done = Math.min(...[...this.#underWay].map(number => number - 1), this.#number)
+    return this.#isOver && this.#underWay.size === 0 ? undefined : ['--skip', String(done), ...this.#files]
+  }
+
+  get lost (): string | undefined {
+    return this.unreadable === 0 ? undefined : `${countOf(this.unreadable, 'line is no request', 'lines are no requests')}: ${this.#samples.join(', ')}${this.unreadable > shown ? ' ...' : ''}`
+  }
+
+  get aside (): string | undefined {
+    return this.notKept === 0 ? undefined : countOf(this.notKept, 'line holds no read that can be kept', 'lines hold no read that can be kept')
+  }
+
+  async work ({ asking, tally, signal }: Run): Promise<void> {
+    while (!signal.aborted) {
+      const taken = await this.#take()
+      if (taken === undefined) return
+      const { number, text } = taken
+      const wanted = readInLine(text)
+      if (typeof wanted === 'string') {
+        if (wanted === 'not kept') this.notKept++
+        if (wanted === 'unreadable') this.#cannotRead(number)
+      } else {
+        // Left in the set where it fails: from there the next run goes on.
+        const came = await asking.ask(wanted)
+        if (came === undefined) return
+        tally.count(came)
+        this.reads++
+      }
+      this.#underWay.delete(number)
+    }
+  }
+
+  async #take (): Promise<{ number: number, text: string } | undefined> {
+    const taken = this.#taking.then(async () => await this.#next())
+    this.#taking = taken.catch(() => {})
+    return await taken
+  }
+
+  async #next (): Promise<{ number: number, text: string } | undefined> {
+    while (!this.#isOver) {
+      const line = await this.#lines.next().catch((error: Error) => { throw new OutOfReach(error.message) })
+      if (line.done === true) {
+        this.#isOver = true
+        return undefined
+      }
+      this.#number++
+      if (this.#number <= this.#skip) continue
+      this.#underWay.add(this.#number)
+      return { number: this.#number, text: line.value }
+    }
+    return undefined
+  }
+
+  #cannotRead (number: number): void {
+    this.unreadable++
+    if (this.#samples.length < shown) this.#samples.push(`line ${number}`)
+  }
+}
+
+function countOf (count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`
+}

@@ -1,0 +1,153 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { run, start } from '../cli/command.js'
+import { item } from '../support/client.js'
+import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { varveAtSandbox } from '../support/varve.js'
+
+function fileWith (t: Test, text: string, name = 'reads.txt'): string {
+  const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
+  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  writeFileSync(join(folder, name), text)
+  return join(folder, name)
+}
+
+const ended = (out: string): Record<string, unknown> => JSON.parse(out.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>
+
+t.test('a range of blocks is read once each, with their transactions, and is there already the second time', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
+  // From the middle of a block to the beginning of another.
+  const begin = [...Array(50).keys()].map(at => 150 + at).find(height => sandbox.ledger.block(height).lastVersion > sandbox.ledger.block(height).firstVersion + 1n) ?? NaN
+  const [from, to] = [sandbox.ledger.block(begin).firstVersion + 1n, sandbox.ledger.block(begin + 199).firstVersion]
+  const range = ['warm', '--from', String(from), '--to', String(to), '--transactions', '--url', varve.url]
+  const first = await run(t, [...range, '--json'])
+  t.match([first.code, first.err], [0, ''])
+  t.match(ended(first.out), { event: 'end', blocks: 200, notKept: {}, failed: {}, share: 1 })
+  t.ok(Number(ended(first.out)['stored']) >= 200)
+  const asked = sandbox.asked.of('block_by_version')
+  for (const height of [0, 1, 50, 99, 100, 199].map(at => begin + at)) t.match((await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).lastVersion}?with_transactions=true`)).headers['cache-status'], 'varve; hit; detail=memory', `block ${height}`)
+  t.equal(sandbox.asked.of('block_by_version'), asked)
+  const again = await run(t, range)
+  t.match([again.code, again.err], [0, ''])
+  t.match(again.out, /^200 blocks in \d+ s, [\d.]+ [KM]B: 2\d\d were there already, 0 are kept now\n$/)
+})
+
+t.test('versions that no node has any more are told and not asked for one by one, and so is where the chain ends, with what to go on with', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, prunedBlocks: 50, startVersion: 0n })
+  const { oldest, head } = sandbox.ledger
+  const { code, out, err } = await run(t, ['warm', '--from', '0', '--to', String(head.version + 500n), '--url', varve.url, '--concurrency', '2'])
+  t.equal(code, 1, 'not all was read')
+  t.match(out, /^250 blocks in /, 'the newest one is read too, though it is not kept yet')
+  t.match(out, / {2}not kept: \d newest_block\n {2}\d+ versions/)
+  t.match(out, new RegExp(` ${oldest.version} versions are below the oldest one that the nodes have, ${oldest.version}; the chain has got to version ${head.version}\n`))
+  t.match(err, `varve: not all was read; go on with\n  varve warm --from ${head.version + 1n} --to ${head.version + 500n} --url ${varve.url} --concurrency 2\n`)
+  t.ok(sandbox.asked.of('block_by_version') < 260, `${sandbox.asked.of('block_by_version')} reads`)
+})
+
+t.test('Ctrl-C ends it between two reads, and what it prints goes on from there without a gap', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
+  const [from, to] = [sandbox.ledger.block(150).firstVersion, sandbox.ledger.block(399).firstVersion - 1n]
+  const command = start(t, ['warm', '--from', String(from), '--to', String(to), '--url', varve.url, '--rate', '200', '--concurrency', '3'], { isTerminal: true })
+  await command.saw(/\] +\d+ %, \d+ blocks/)
+  command.signal('SIGINT')
+  t.equal(await command.code, 1)
+  const [, ...args] = /go on with\n {2}varve (.+)\n$/.exec(command.err())?.[1]?.split(' ') ?? []
+  t.match(args, ['--from', /^\d+$/, '--to', String(to), '--url', varve.url, '--concurrency', '3', '--rate', '200'])
+  t.ok(BigInt(args[1] ?? 0) > from && BigInt(args[1] ?? 0) < to)
+  t.equal((await run(t, ['warm', ...args.slice(0, -2)])).code, 0)
+  for (let height = 150; height < 399; height++) t.match((await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).firstVersion}`)).headers['cache-status'], /^varve; hit/, `block ${height}`)
+})
+
+t.test('a rate holds, however many ask at once', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, startVersion: 0n })
+  const from = sandbox.ledger.block(150).firstVersion
+  const { out } = await run(t, ['warm', '--from', String(from), '--to', String(sandbox.ledger.block(199).lastVersion), '--url', varve.url, '--rate', '100', '--json'])
+  const { hits, stored, seconds } = ended(out) as { hits: number, stored: number, seconds: number }
+  t.ok(seconds >= (hits + stored - 1) / 100, `${hits + stored} reads in ${seconds} s`)
+})
+
+t.test('files of reads and access logs of nginx and Caddy are asked for, what cannot be kept is not, and every line is accounted for', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
+  const version = sandbox.ledger.head.version - 5n
+  const [modules, key] = [`/v1/accounts/0xcafe/modules?ledger_version=${version}`, item('u64', '"7"')]
+  const plain = fileWith(t, [
+    '# what the wallet asks for', '',
+    `GET https://node.example${modules}&limit=1`,
+    `get ${modules}&limit=2`,
+    `POST /v1/tables/0x5eed/item?ledger_version=${version} ${String(key.body)}`,
+    'GET /v1/info', 'GET /v1/accounts/0xcafe/modules', 'POST /v1/transactions {}', 'GET /elsewhere', 'GET /v1/accounts/0XZ/modules', 'what is this', 'GET'
+  ].join('\n'))
+  const nginx = fileWith(t, `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${modules}&limit=3 HTTP/1.1" 200 1 "-" "curl/8 \\x22quoted\\x22"\n`)
+  const caddy = fileWith(t, `${JSON.stringify({ level: 'info', request: { method: 'GET', host: 'h', uri: `${modules}&limit=4`, headers: { Accept: ['application/x-bcs'] } }, status: 200 })}\n{"broken\n`)
+  const { code, out, err } = await run(t, ['warm', plain, nginx, caddy, '--url', varve.url])
+  t.equal(code, 1)
+  t.equal(err, '')
+  t.match(out, /^5 reads in .*: 0 were there already, 5 are kept now\n {2}5 lines hold no read that can be kept\n {2}3 lines are no requests: line 11, line 12, line 15\n$/)
+  for (const limit of [1, 2, 3]) t.match((await varve.get(`${modules}&limit=${limit}`)).headers['cache-status'], /^varve; hit/)
+  t.match((await varve.get(`${modules}&limit=4`, { headers: { accept: 'application/x-bcs' } })).headers['cache-status'], /^varve; hit/)
+  t.match((await varve.get(`/v1/tables/0x5eed/item?ledger_version=${version}`, key)).headers['cache-status'], /^varve; hit/)
+  t.equal((await varve.metric('varve_requests_total{endpoint="info",outcome="forwarded",status="200"}')) ?? 0, 0)
+})
+
+t.test('Ctrl-C in a file prints the line to go on from, and lines that were done are left out', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
+  const { version } = sandbox.ledger.head
+  const file = fileWith(t, Array.from({ length: 300 }, (_, at) => `GET /v1/accounts/0xcafe/modules?ledger_version=${version - BigInt(at)}`).join('\n'), 'my reads.txt')
+  const command = start(t, ['warm', file, '--url', varve.url, '--rate', '200'], { isTerminal: true })
+  await command.saw(/[1-9]\d* reads/)
+  command.signal('SIGTERM')
+  t.equal(await command.code, 1)
+  const [, skip = ''] = new RegExp(`go on with\n {2}varve warm --skip (\\d+) '${file}' --url`).exec(command.err()) ?? []
+  const { code, out } = await run(t, ['warm', '--skip', skip, file, '--url', varve.url])
+  t.equal(code, 0)
+  t.match(out, new RegExp(`^${300 - Number(skip)} reads `))
+  t.ok(Number(skip) > 0)
+  for (let at = 0n; at < 300n; at++) t.match((await varve.get(`/v1/accounts/0xcafe/modules?ledger_version=${version - at}`)).headers['cache-status'], /^varve; hit/)
+})
+
+t.test('what there is no time for is asked again, after as long as is asked for, and who never has time ends the run with a sentence', async t => {
+  let refusals = 2
+  const busy = await stubNode(t, (_request, response) => {
+    if (refusals-- > 0) response.writeHead(refusals === 1 ? 429 : 503, { 'retry-after': '1' }).end('{"message":"not now"}')
+    else ok(response, '{"block_height":"3","block_hash":"0x1","block_timestamp":"1","first_version":"10","last_version":"19","transactions":null}', { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' })
+  })
+  const { code, out } = await run(t, ['warm', '--from', '10', '--to', '19', '--url', busy.url, '--json'])
+  t.equal(code, 0)
+  t.match(ended(out), { blocks: 1, stored: 1, retries: 2 })
+  t.ok(Number(ended(out)['seconds']) >= 2)
+})
+
+t.test('where no varve is, or what answers is no block, the run says so and ends', async t => {
+  const odd = await stubNode(t, (_request, response) => { ok(response, '{"message":"hello"}') })
+  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), { code: 1, err: /version 10 cannot be read: the answer is 200, \{"message":"hello"\}\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/ })
+  const plain = await stubNode(t, (_request, response) => { ok(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps()) })
+  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', plain.url]), { code: 0, out: /not kept: 1 no varve there/ })
+})
+
+t.test('a client\'s key is taken from the environment and sent', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n }, { clients: { required: true, keys: [{ name: 'warmer', key: 'a-key-of-sixteen-bytes', requestsPerSecond: null }] } })
+  const range = ['warm', '--from', String(sandbox.ledger.oldest.version), '--to', String(sandbox.ledger.oldest.version), '--url', varve.url]
+  t.match(await run(t, range), { code: 1, err: /the answer is 401/ })
+  t.match(await run(t, range, { VARVE_CLIENT_KEY: 'a-key-of-sixteen-bytes' }), { code: 0 })
+})
+
+t.test('a command line that is not wholly understood is refused in a sentence', async t => {
+  for (const [args, why] of [
+    [[], /--from V and --to V, or files/],
+    [['--from', '1'], /--from V and --to V/],
+    [['--from', '2', '--to', '1'], /--from 2 is above --to 1/],
+    [['--from', 'x', '--to', '1'], /--from expects a ledger version, got x/],
+    [['--from', '1', '--to', '1', 'file'], /a range of blocks or files of reads, not both/],
+    [['--from', '1', '--to', '1', '--skip', '3'], /--skip is of files of reads/],
+    [['file', '--concurrency', '0'], /--concurrency expects a whole number from 1 to 256, got 0/],
+    [['file', '--rate', 'fast'], /--rate expects a whole number/],
+    [['file', '--skip', '-1'], /skip/],
+    [['file', '--url', 'http://h/v1'], /--url expects the address of a running varve/],
+    [['file', '--url', 'ftp://h'], /--url expects/],
+    [['--wat'], /Unknown option '--wat'/]
+  ] as const) t.match(await run(t, ['warm', ...args]), { code: 2, err: why }, args.join(' '))
+  t.match(await run(t, ['warm', '/nowhere/at-all']), { code: 1, err: /ENOENT.*nowhere/ })
+  t.match(await run(t, ['warm', '--help']), { code: 0, out: /varve warm --from V --to V/ })
+})
