@@ -16,13 +16,14 @@ export interface Range {
 interface Piece {
   next: bigint
   readonly to: bigint
-  readonly isFirst: boolean
 }
 
 // So many blocks a piece: each begins with a read that may be of a block which the one before it ends with.
 const blocksPerPiece = 50n
 // Of versions, until it is known how long blocks are.
 const firstPiece = 100n
+// As many as may be walked at once, and more.
+const mostCrossing = 512
 
 /** Reads every block of a range, each once but for the seams between pieces. */
 export class Blocks implements Warming {
@@ -39,6 +40,8 @@ export class Blocks implements Warming {
   #head: bigint | undefined
   readonly #range: Range
   readonly #walking = new Set<Piece>()
+  // Blocks that reach beyond a piece, so that none is read, or counted, for each piece that has a part of it.
+  readonly #crossing: Array<{ readonly first: bigint, readonly last: bigint }> = []
 
   constructor (range: Range) {
     this.#range = range
@@ -86,13 +89,14 @@ export class Blocks implements Warming {
   }
 
   #take (): Piece | undefined {
-    const { from, to } = this.#range
+    const { to } = this.#range
     // What the nodes have pruned is not asked for one by one.
     if (this.#unread < this.#oldest) this.#skip(this.#unread, min(this.#oldest - 1n, to))
     if (this.#unread < this.#oldest) this.#unread = this.#oldest
+    this.#unread += this.#crossed(this.#unread, to)
     if (this.#unread > to || (this.#head !== undefined && this.#unread > this.#head)) return undefined
     const length = this.blocks === 0 ? firstPiece : max(1n, this.#versions * blocksPerPiece / BigInt(this.blocks))
-    const piece = { next: this.#unread, to: min(this.#unread + length - 1n, to), isFirst: this.#unread === from }
+    const piece = { next: this.#unread, to: min(this.#unread + length - 1n, to) }
     this.#unread = piece.to + 1n
     return piece
   }
@@ -100,7 +104,9 @@ export class Blocks implements Warming {
   /** Whether it came to the end of its piece. */
   async #walk (piece: Piece, { asking, tally }: Run): Promise<boolean> {
     const begin = piece.next
-    while (piece.next <= piece.to) {
+    for (;;) {
+      piece.next += this.#crossed(piece.next, piece.to)
+      if (piece.next > piece.to) return true
       const came = await asking.ask({ method: 'GET', target: `/v1/blocks/by_version/${piece.next}${this.#range.transactions ? '?with_transactions=true' : ''}` })
       if (came === undefined) return false
       if (came.status === 410) {
@@ -115,16 +121,31 @@ export class Blocks implements Warming {
       }
       const block = came.status === 200 ? readBlockHead(came.body, 'json') : undefined
       if (block === undefined || block.last < piece.next) throw new OutOfReach(`version ${piece.next} cannot be read: ${saidBy(came)}`)
-      tally.count(came)
-      // The one before it ends with this block.
-      if (block.first >= begin || piece.isFirst) {
+      if (this.#isNew(block, begin, piece.to)) {
+        tally.count(came)
         this.blocks++
         this.#versions += block.last - block.first + 1n
       }
       this.#done += min(block.last, piece.to) - piece.next + 1n
       piece.next = block.last + 1n
     }
+  }
+
+  /** Whether nobody has read a block for another piece. */
+  #isNew (block: { readonly first: bigint, readonly last: bigint }, from: bigint, to: bigint): boolean {
+    if (from <= block.first && block.last <= to) return true
+    if (this.#crossing.some(({ first }) => first === block.first)) return false
+    this.#crossing.push(block)
+    if (this.#crossing.length > mostCrossing) this.#crossing.shift()
     return true
+  }
+
+  /** How many versions from one on are of a block that was read; they are done. */
+  #crossed (from: bigint, to: bigint): bigint {
+    const block = this.#crossing.find(({ first, last }) => first <= from && from <= last)
+    const versions = block === undefined || from > to ? 0n : min(block.last, to) - from + 1n
+    this.#done += versions
+    return versions
   }
 
   #jump (piece: Piece, came: Came): boolean {
