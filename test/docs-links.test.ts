@@ -1,0 +1,80 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '..')
+const pages = [
+  ...readdirSync(root).filter(name => name.endsWith('.md')), 'bench/NOTES.md', ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => join('docs', name))
+]
+
+/** What of a page is text: a link in code is no link, and a # there no heading. */
+function proseIn (markdown: string): string {
+  return markdown.replace(/^(```+|~~~+)[^]*?^\1`*$/gm, '')
+}
+
+/** The anchors of a page, as the forges that show it make them of its headings: of equal ones each but the first has its number. */
+function anchorsIn (markdown: string): Set<string> {
+  const anchors = new Set<string>()
+  for (const [, heading = ''] of proseIn(markdown).matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
+    const slug = heading.replace(/\]\([^)]*\)/g, '').toLowerCase().replace(/[^\p{L}\p{N}\p{M}_ -]/gu, '').replaceAll(' ', '-')
+    let anchor = slug
+    for (let nth = 1; anchors.has(anchor); nth++) anchor = `${slug}-${nth}`
+    anchors.add(anchor)
+  }
+  return anchors
+}
+
+/** Where a page leads to within this repository, pictures and definitions included. */
+function linksIn (markdown: string): string[] {
+  const prose = proseIn(markdown).replace(/`[^`\n]*`/g, '')
+  const links = [...prose.matchAll(/\]\(<?([^)\s>]*)>?(?: "[^"]*")?\)|^ {0,3}\[[^\]]+\]: *<?([^\s>]+)|(?:href|src)="([^"]*)"/gm)]
+  return links.map(([, inline, defined, attribute]) => inline ?? defined ?? attribute ?? '').filter(link => !/^[a-z][a-z0-9+.-]*:|^\/\//i.test(link))
+}
+
+/** Why a link of a page leads nowhere; undefined for one that leads somewhere. */
+function whyNowhere (page: string, link: string, read: (path: string) => string | undefined): string | undefined {
+  const [path = '', anchor] = link.split('#', 2)
+  const target = path === '' ? page : relative(root, resolve(root, dirname(page), decodeURIComponent(path)))
+  if (link === '' || target.startsWith('..')) return 'it leads out of the repository'
+  const text = read(target)
+  if (text === undefined) return `there is no ${target}`
+  return anchor === undefined || anchorsIn(text).has(anchor) ? undefined : `${target} has no heading #${anchor}`
+}
+
+function textOf (path: string): string | undefined {
+  const file = join(root, path)
+  if (!existsSync(file)) return undefined
+  return path.endsWith('.md') ? readFileSync(file, 'utf8') : ''
+}
+
+t.test('every link and every anchor of the README, of docs and of the pages beside them leads somewhere', async t => {
+  t.ok(pages.length > 6 && pages.includes('README.md'))
+  let links = 0
+  for (const page of pages) {
+    for (const link of linksIn(textOf(page) ?? '')) {
+      links++
+      t.equal(whyNowhere(page, link, textOf), undefined, `${page}: ${link}`)
+    }
+  }
+  t.ok(links > 20, 'links are found at all')
+})
+
+t.test('every page of docs can be come to from docs/README.md', async t => {
+  const reached = new Set(['docs/README.md'])
+  for (const page of reached) {
+    for (const link of linksIn(textOf(page) ?? '')) {
+      const path = relative(root, resolve(root, dirname(page), link.split('#', 1).join('')))
+      if (/^docs\/.*\.md$/.test(path) && existsSync(join(root, path))) reached.add(path)
+    }
+  }
+  t.same(pages.filter(page => page.startsWith('docs/') && !reached.has(page)), [])
+})
+
+t.test('a link that leads nowhere is found, one in code is none, and of two equal headings the second has its number', async t => {
+  const files: Readonly<Record<string, string>> = { 'docs/a.md': '# A b, `c`!\n## Twice\n```sh\n# no heading\n```\n## Twice\n', 'x.svg': '' }
+  const read = (path: string): string | undefined => files[path]
+  const why = (link: string): string | undefined => whyNowhere('docs/b.md', link, read)
+  for (const link of ['a.md', 'a.md#a-b-c', 'a.md#twice', 'a.md#twice-1', '../x.svg']) t.equal(why(link), undefined, link)
+  for (const link of ['c.md', 'a.md#twice-2', 'a.md#no-heading', '../../x.svg', '#here', '']) t.type(why(link), 'string', link)
+  t.same(linksIn('[a](a.md) ![b](../x.svg "a picture") `[no](none.md)` [out](https://example.com)\n```\n[no](none.md)\n```\n[c]: c.md\n<a href="d.md">'), ['a.md', '../x.svg', 'c.md', 'd.md'])
+})
