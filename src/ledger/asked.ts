@@ -23,9 +23,9 @@ export class Asked {
     return this.#half
   }
 
-  /** Somebody asks for this version; below the window there is nothing left to fall out of it. */
+  /** Somebody asks for this version; below the window there is nothing left to fall out of it, and where that lies is not known before a position is. */
   note (version: bigint, position: Position | undefined): void {
-    if (version < this.#lowest && (position === undefined || version >= position.oldest.version)) this.#lowest = version
+    if (version < this.#lowest && position !== undefined && version >= position.oldest.version) this.#lowest = version
   }
 
   /** Begins another half where one is over. */

@@ -4,6 +4,7 @@ import { ask, item } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
 import { publicPartsOf } from '../support/public-parts.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
@@ -42,9 +43,18 @@ t.test('how old the oldest reads are is told by every way in which a version can
   t.equal(await oldest(varve), 650, 'the window has moved past it')
 })
 
-t.test('until a position is known there is no number', async t => {
-  const varve = await varveAt(t, 'http://127.0.0.1:9')
+t.test('until a position is known there is no number, and what was asked for until then, which may have been pruned long ago, makes none', async t => {
+  let isAwake = false
+  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => {
+    if (isAwake) ok(response, '{}')
+    else response.writeHead(500).end()
+  })
+  const varve = await varveAt(t, stub.url, { head: { pollMs: 50 } })
   t.ok(Number.isNaN(await oldest(varve)))
+  t.equal((await varve.get(modules(3))).status, 503)
+  isAwake = true
+  await until(async () => await varve.metric('varve_ledger_version') === 1000, 'the node is heard')
+  t.equal(await oldest(varve), 1000, 'nobody has asked for anything in the window')
 })
 
 t.test('versions of a chain that is gone say nothing of the one that took its name', async t => {
