@@ -46,7 +46,7 @@ export class KnownRead implements Holder {
 
   /** Tells which version is asked for, once in a while: to compare it at every hit would fetch it from far. */
   tellAsked ({ asked, tracker }: Parts): void {
-    if (this.#askedIn === asked.half || tracker.position === undefined) return
+    if (this.#askedIn === asked.half) return
     this.#askedIn = asked.half
     if (this.read.speaksOf !== undefined) asked.note(this.read.speaksOf, tracker.position)
   }
