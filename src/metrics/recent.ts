@@ -79,9 +79,13 @@ export class RecentOfAll {
     this.#ended = this.#own.told
   }
 
-  /** Takes in what a process tells now. */
+  /** Takes in what a process tells now; one whose clock was begun before or after a jump of the system's stands elsewhere, and now is now all the same. */
   tells (process: object, told: RecentTold): void {
-    if (!this.#gone.has(process)) this.#last.set(process, told)
+    if (this.#gone.has(process)) return
+    const { lastStepMs } = this.#own.told
+    // What is told over the end of a step is of the step before.
+    const isOfNow = Math.abs(told.lastStepMs - lastStepMs) <= stepMs
+    this.#last.set(process, isOfNow ? told : { ...told, lastStepMs })
   }
 
   /** A process has ended. */

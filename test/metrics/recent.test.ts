@@ -80,6 +80,26 @@ t.test('several processes are told as one, step by step, whenever each began', a
   t.same(misses(all.told), [1, 30, 2], 'each counts once, however often it tells')
 })
 
+t.test('a process that began after the clock was put forward or back is told beside the others, and hides nothing of them', async t => {
+  for (const jumpMs of [3_600_000, 60_000, -60_000, -86_400_000]) {
+    const [old, young] = [counting(), counting()]
+    let ms = began
+    const all = new RecentOfAll(() => ms)
+    old.clock.ms = ms = began + 10_000
+    young.clock.ms = began + jumpMs
+    const after = new Recent(() => ({ ...zero, outcomes: { ...zero.outcomes, miss: young.clock.ms - began - jumpMs } }), () => young.clock.ms)
+    old.answers(3)
+    young.clock.ms += 5
+    all.tells(old, old.recent.told)
+    all.tells(young, after.told)
+    t.same(misses(all.told), [0, 0, 8], `by ${jumpMs} ms`)
+    t.equal(all.told.lastStepMs, ms)
+    all.ends(young)
+    ms += 5000
+    t.same(misses(all.told), [0, 0, 8, 0], 'and what it told stays where that was when it ends')
+  }
+})
+
 t.test('what a process has told stays when it ends, until it is ten minutes old', async t => {
   const worker = counting()
   let ms = began
