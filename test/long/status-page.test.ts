@@ -342,6 +342,25 @@ t.test('who wants no motion has none', async t => {
   t.not(await (await pageTelling(t, wellTold(), { reducedMotion: 'no-preference' })).page.evaluate(moves), '0s')
 })
 
+t.test('each share in the key of the drawing has a line and no more, the smallest too', async t => {
+  const recent = recentOf(121, (name, at) => name === 'hit_memory' ? 1000 : name === 'miss' && at === 60 ? 1 : 0)
+  for (const width of [320, 768, 1920]) {
+    const { page } = await pageTelling(t, wellTold({ recent }), { viewport: { width, height: 900 } })
+    await untilText(page, '#legend', /Read from a node 1 < 0\.1 %/)
+    const lines = await page.evaluate('[...document.querySelectorAll("#legend .note")].map(note => { const range = document.createRange(); range.selectNodeContents(note); return range.getClientRects().length })')
+    t.same(lines, [1, 1, 1, 1, 1, 1], `at ${width}`)
+    t.same(await page.evaluate('[...document.querySelectorAll("#legend .note")].filter(note => note.scrollWidth > note.clientWidth).length'), 0, `within its room at ${width}`)
+  }
+})
+
+t.test('on paper the key of the drawing has its colours, and no panel is cut in two where it need not be', async t => {
+  const { page } = await pageTelling(t, wellTold())
+  await page.emulateMedia({ media: 'print' })
+  const styles = async (selector: string, name: string): Promise<unknown> => await page.evaluate(`[...new Set([...document.querySelectorAll(${JSON.stringify(selector)})].map(element => getComputedStyle(element).getPropertyValue(${JSON.stringify(name)})))]`)
+  t.same(await styles('#legend .swatch', 'print-color-adjust'), ['exact'])
+  t.same(await styles('.panel', 'break-inside'), ['avoid'])
+})
+
 t.test('without scripts it says where the same is told', async t => {
   const { url } = await telling(t, { told: wellTold() })
   const { page, complaints } = await look(t, await browser, `${url}/status`, { javaScriptEnabled: false })
