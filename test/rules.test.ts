@@ -54,7 +54,7 @@ t.test('the runbooks quote lines of the log that varve writes, and metrics and s
 
 t.test('what is recorded is named by its level, its metric and what was done to it', async t => {
   t.equal(new Set(records).size, records.length)
-  for (const name of records) t.match(name, /^(?:job|instance)(?:_(?:endpoint|outcome|upstream))?:varve_[a-z_]+:(?:rate5m|ratio_rate5m|p99_rate5m|ratio|seconds)$/)
+  for (const name of records) t.match(name, /^(?:job|instance)(?:_(?:endpoint|outcome|upstream))?:varve_[a-z_]+:(?:rate5m|ratio_rate5m|p99_rate5m|min_deriv30m|ratio|seconds)$/)
 })
 
 t.test('rules and runbooks name only metrics, labels and values of labels that varve has', async t => {

@@ -5,5 +5,5 @@ const seconds = { m: 1, h: 60, d: 1440 } as const
  * stays as it is, and rates are for each second whatever they are taken over; so a test waits seconds for what an operator is told of after minutes.
  */
 export function hurried (rules: string): string {
-  return rules.replace(/(?<=\[|offset |for: )(\d+)([mhd])\b/g, (_, count: string, unit: keyof typeof seconds) => `${Number(count) * seconds[unit]}s`)
+  return rules.replace(/(?<=\[|\[\d+[mhd]:|offset |for: )(\d+)([mhd])\b/g, (_, count: string, unit: keyof typeof seconds) => `${Number(count) * seconds[unit]}s`)
 }
