@@ -83,6 +83,8 @@ t.test('every query asks for metrics of the list, of the replicas that are chose
       }
       if (/_(?:total|bucket|count|sum)$/.test(metric)) t.match(expr, new RegExp(`(?:rate|increase)\\(${metric}\\{`), `${at}: a counter is asked for its pace`)
     }
+    // A position is NaN until it is known, and the pace of all that is shown with it.
+    t.notMatch(expr, /deriv\(\w+\{[^}]*\}\[\$__range/, `${at}: a pace is of positions that are known`)
     const labels = new Set(['instance', 'le', ...selectors.flatMap(({ metric }) => Object.keys(rowOf(metric)?.labels ?? {}))])
     const named = [...expr.matchAll(/ by \(([^)]+)\)/g)].flatMap(([, names = '']) => names.split(', '))
     for (const label of named) t.ok(labels.has(label), `${at}: by ${label}`)
