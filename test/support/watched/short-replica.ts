@@ -42,10 +42,13 @@ export async function hang (scene: Scene): Promise<Hanging> {
   const holds: Hold[] = [whole, behind].map(({ faults }) => faults.hold('account_modules'))
   const from = (host: number): Record<string, string> => ({ 'x-forwarded-for': `10.${place.network}.2.${host}` })
   const hanging = Array.from({ length: hangingAtFirst }, async (_, nth) => { await sends(scene, first, latestModules(10 + nth), 'forwarded') })
-  const queued = tightConcurrent + waitingAtTight
-  for (let nth = 0; nth < queued; nth++) hanging.push(sends(scene, tight, latestModules(20 + nth), 'forwarded', {}, from(nth)))
-  const waiting = async (): Promise<number> => await tight.metric('varve_upstream_waiting{upstream="whole"}') ?? 0
-  await until(async () => await waiting() >= waitingAtTight && (holds[0]?.count ?? 0) >= hangingAtFirst + tightConcurrent, 'all are under way or wait')
+  const hangsAtTight = (nth: number): void => { hanging.push(sends(scene, tight, latestModules(20 + nth), 'forwarded', {}, from(nth))) }
+  // A question of varve's own that is under way would leave less room for those that wait, and goes before them: none is any more when the node holds as many reads as it may be asked at once.
+  for (let nth = 0; nth < tightConcurrent; nth++) hangsAtTight(nth)
+  await until(() => (holds[0]?.count ?? 0) >= hangingAtFirst + tightConcurrent, 'all that may be are under way')
+  for (let nth = 0; nth < waitingAtTight; nth++) hangsAtTight(tightConcurrent + nth)
+  const have = async (series: string, least: number): Promise<boolean> => (await tight.metric(series) ?? 0) >= least
+  await until(async () => await have('varve_connections', tightConcurrent + waitingAtTight) && await have('varve_upstream_waiting{upstream="whole"}', waitingAtTight), 'all others wait')
   for (const nth of [0, 1]) await sends(scene, tight, latestModules(60 + nth), 'refused', { status: 503 }, from(200 + nth))
   facts.add('busy', 2)
   return {
