@@ -13,6 +13,11 @@ export function increase (metric, ...matches) {
   return `increase(${of(metric, ...matches)}[$__range])`
 }
 
+/** By how much a second a position moves in the time that is shown; of one that is not known yet, NaN, nothing is taken, as one such value would make all of it NaN. */
+export function pace (position) {
+  return `deriv((${position} >= 0)[$__range:])`
+}
+
 /** Of all replicas together, apart by these labels. */
 export function sum (vector, ...labels) {
   return `sum${by(labels)}(${vector})`

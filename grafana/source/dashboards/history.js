@@ -1,13 +1,12 @@
 import { dashboard } from '../dashboard.js'
 import { heatmap, lines, stat } from '../forms.js'
-import { increase, max, min, of, quantile, rate, sum } from '../queries.js'
+import { increase, max, min, of, pace, quantile, rate, sum } from '../queries.js'
 
 const pruned = 'varve_pruned_requests_total'
 const newest = of('varve_ledger_version')
 const oldest = of('varve_ledger_oldest_version')
 const asked = of('varve_oldest_asked_version')
-const pace = `deriv(${oldest}[$__range])`
-const moves = `(${pace} > 0)`
+const moves = `(${pace(oldest)} > 0)`
 const day = 86_400
 
 export default dashboard({
@@ -25,7 +24,7 @@ export default dashboard({
         stat('Window', 'Versions from the oldest that a node has to the newest; the smallest of any replica, and where it shrinks a node prunes more than before.',
           [[min(`${newest} - ${oldest}`), 'versions']]),
         stat('Window in time', 'How long a version stays within the window at the pace at which the chain grows in the time shown; where it is shorter than what clients look back, give a node a longer window.',
-          [[min(`(${newest} - ${oldest}) / (deriv(${newest}[$__range]) > 0)`), 'window']], { unit: 's', none: 'the chain does not grow' }),
+          [[min(`(${newest} - ${oldest}) / (${pace(newest)} > 0)`), 'window']], { unit: 's', none: 'the chain does not grow' }),
         stat('Oldest asked for, above the end', 'How many versions the lowest one that clients asked for in the last minutes is above the end of the window; near 0 their next reads are lost.',
           [[min(`${asked} - ${oldest}`), 'versions']]),
         stat('Falls out in', 'When the oldest versions that clients ask for now fall out of the window, at the pace at which it has moved in the time shown; act before it is 0: a longer window, or an archive node.',

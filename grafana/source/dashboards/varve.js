@@ -35,7 +35,7 @@ export default dashboard({
     ],
     ['The machine',
       [8,
-        lines('Memory of the process', 'Resident memory of each replica; it stays below cache.memory.maxMb, and one that keeps growing above it is a leak worth a report.',
+        lines('Memory of the process', 'Resident memory of each replica; a full cache takes half as much again as cache.memory.maxMb, and one that keeps growing above that is worth a report.',
           [[max(of('process_resident_memory_bytes'), 'instance'), '{{instance}}']], { unit: 'bytes' }),
         lines('Processor', 'Cores that each replica uses; one process cannot use much more than one, so near 1 for each worker is the bound: add workers or replicas.',
           [[sum(rate('process_cpu_seconds_total'), 'instance'), '{{instance}}']]),
