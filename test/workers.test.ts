@@ -26,6 +26,7 @@ t.test('several processes are one varve', async t => {
     t.equal(await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="miss"}'), 2)
     t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 2)
     t.equal(await varve.metric('varve_workers'), 2)
+    t.ok(Math.abs((await varve.metric('process_start_time_seconds') ?? NaN) - (Date.now() / 1000 - process.uptime())) < 2, 'all were started when the first one was')
     t.equal(await varve.metric('varve_ledger_version'), Number(node.ledger.head.version))
     t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
     t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { ready: true, position: { version: String(node.ledger.head.version) }, upstreams: [{ name: 'node', state: 'up' }] })

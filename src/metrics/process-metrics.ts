@@ -18,6 +18,8 @@ export class ProcessMetrics {
 
   constructor (registry: Registry) {
     collectDefaultMetrics({ register: registry })
+    // The library tells of no start where there are several processes; the first one's is the start of them all.
+    Object.assign(registry.getSingleMetric('process_start_time_seconds') ?? {}, { aggregator: 'min' })
     for (const name of leftOut) registry.removeSingleMetric(name)
     this.#workersLost = counterOf(registry, 'varve_workers_lost_total')
     this.#reloads = counterOf(registry, 'varve_config_reloads_total')
