@@ -1,11 +1,17 @@
-import t from 'tap'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
 import { queries } from '../support/dashboards.js'
+import { type Series } from '../support/prometheus.js'
+import { isAlert, rulesIn } from '../support/rules.js'
 import { until } from '../support/until.js'
 import { type Foretold, isAs, type Known } from '../support/watched/known.js'
 import { helping } from '../support/watched/predictions/helping.js'
 import { history } from '../support/watched/predictions/history.js'
 import { nodes } from '../support/watched/predictions/nodes.js'
+import { rules } from '../support/watched/predictions/rules.js'
 import { varve } from '../support/watched/predictions/varve.js'
+import { measuredBy, spanned } from '../support/watched/spanned.js'
 import { startStage } from '../support/watched/stage.js'
 import { asked, watch } from '../support/watched/watch.js'
 
@@ -24,16 +30,24 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
     await t.test(at, async t => {
       const [board = '', ...rest] = at.split('/')
       const foretold = predictions[board]?.[rest.join('/')]?.(known) ?? []
-      const series = await prometheus.query(asked(expr, range), known.at)
-      const nameOf = ({ job: _job, ...labels }: Record<string, string>): string => JSON.stringify(Object.entries(labels).sort())
-      const found = new Map(series.map(({ labels, points }) => [nameOf(labels), points[0]?.[1] ?? NaN]))
-      t.same([...found.keys()].sort(), foretold.map(({ labels }) => nameOf(labels)).sort(), 'its series')
-      for (const { labels, value } of foretold) {
-        const is = found.get(nameOf(labels)) ?? NaN
-        t.ok(isAs(is, value), `${nameOf(labels)} is ${is}, and should be ${JSON.stringify(value)}`)
-      }
+      areAs(t, await prometheus.query(asked(expr, range), known.at), foretold)
     })
   }
+
+  await t.test('what every rule records, and what every alert compares, is what the traffic foretells too', async t => {
+    const all = rulesIn(readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8'))
+    t.same(all.map(rule => isAlert(rule) ? rule.alert : rule.record), Object.keys(rules), 'each has a prediction')
+    for (const rule of all) {
+      await t.test(isAlert(rule) ? rule.alert : rule.record, async t => {
+        const measured = await prometheus.query(spanned(isAlert(rule) ? measuredBy(rule.expr) : rule.expr, range, all), known.at)
+        areAs(t, measured, rules[isAlert(rule) ? rule.alert : rule.record]?.(known) ?? [])
+        // The conditions leave some of it, as it is.
+        const left = await prometheus.query(spanned(rule.expr, range, all), known.at)
+        const values = new Map(measured.map(({ labels, points }) => [nameOf(labels), points[0]?.[1]]))
+        for (const { labels, points } of left) t.ok(Object.is(points[0]?.[1], values.get(nameOf(labels))), nameOf(labels))
+      })
+    }
+  })
 
   await t.test('each is of the replicas that are chosen alone', async t => {
     for (const { at, expr } of queries()) {
@@ -60,3 +74,16 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
     await until(async () => (await prometheus.query(query('Errors by operation'))).some(({ labels, points }) => labels['operation'] === 'connect' && (points[0]?.[1] ?? 0) > 0), 'it is tried in vain')
   })
 })
+
+function areAs (t: Test, series: readonly Series[], foretold: readonly Foretold[]): void {
+  const found = new Map(series.map(({ labels, points }) => [nameOf(labels), points[0]?.[1] ?? NaN]))
+  t.same([...found.keys()].sort(), foretold.map(({ labels }) => nameOf(labels)).sort(), 'its series')
+  for (const { labels, value } of foretold) {
+    const is = found.get(nameOf(labels)) ?? NaN
+    t.ok(isAs(is, value), `${nameOf(labels)} is ${is}, and should be ${JSON.stringify(value)}`)
+  }
+}
+
+function nameOf ({ job: _job, __name__: _name, ...labels }: Readonly<Record<string, string>>): string {
+  return JSON.stringify(Object.entries(labels).sort())
+}
