@@ -43,8 +43,8 @@ export interface ReadKeys {
 /** How long a read's answer can stay true: for ever, as a page of a growing stream, or not beyond the moment. */
 export type ReadClass = 'immutable' | 'page' | 'moving'
 
-// Beyond this a key is digested, so that no request can make keys dear.
-const maxKeyLength = 512
+// Beyond this what is read is digested, so that no request can make keys dear; of which chain and generation it is can always be told.
+const maxNameLength = 500
 
 /** The class of a read, as `explain` names it. */
 export function classOf (read: Read): ReadClass {
@@ -72,10 +72,10 @@ export function targetOf (read: Read): string {
 /** The keys of a read within one chain and one generation of it (law 7). */
 export function keysOf (read: Read, chain: { readonly id: number | string, readonly generation: number | string }): ReadKeys {
   const space = `${chain.id}.${chain.generation} ${read.accept}`
-  const name = `${space} ${targetOf(read)}`
+  const name = targetOf(read)
   const { body } = read
-  if (body !== undefined) return { value: shortKey(`${name} ${body.canonical}`), text: shortKey(`${name} = ${body.sent}`), blocks: undefined }
-  const key = shortKey(name)
+  if (body !== undefined) return { value: `${space} ${short(`${name} ${body.canonical}`)}`, text: `${space} ${short(`${name} = ${body.sent}`)}`, blocks: undefined }
+  const key = `${space} ${short(name)}`
   const blocks = read.endpoint.keyedBy === 'block' ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
   return { value: key, text: key, blocks }
 }
@@ -100,6 +100,6 @@ export function atVersion (read: Read, version: bigint): Read {
   return { ...read, version, speaksOf: version }
 }
 
-function shortKey (key: string): string {
-  return key.length <= maxKeyLength ? key : `sha256 ${createHash('sha256').update(key).digest('base64url')}`
+function short (name: string): string {
+  return name.length <= maxNameLength ? name : `sha256 ${createHash('sha256').update(name).digest('base64url')}`
 }
