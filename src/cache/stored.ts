@@ -38,6 +38,9 @@ const flags = { deflated: 1, range: 2, lowestVersion: 4, release: 8, cursor: 16,
 /** A value that is not, in every bit, what was written under its key. */
 export class CorruptEntry extends Error {}
 
+/** A value whose body is longer than whoever reads it has room for. */
+export class TooLong extends CorruptEntry {}
+
 /** The one binary value of an answer; ARCHITECTURE.md has the form. */
 export async function encodeStored (stored: Stored): Promise<Buffer> {
   const { body, stamped: { position, family }, range, lowestVersion, release, cursor, gasUsed } = stored
@@ -61,21 +64,29 @@ export async function encodeStored (stored: Stored): Promise<Buffer> {
   return Buffer.concat([magic, checksum, content])
 }
 
-/** Reads a value that was found under a key; throws a CorruptEntry for what was not written there. */
-export async function decodeStored (key: string, value: Buffer): Promise<Stored> {
+/** The same answer under another key. */
+export function keyedAnew (value: Buffer, key: string): Buffer {
+  const other = Buffer.from(value)
+  digestOf(key).copy(other, digestAt)
+  other.writeUInt32BE(crc32(other.subarray(digestAt)), checksumAt)
+  return other
+}
+
+/** Reads a value that was found under a key; throws a CorruptEntry for what was not written there, and for a body that is longer than allowed. */
+export async function decodeStored (key: string, value: Buffer, longest = Infinity): Promise<Stored> {
   if (value.length < contentAt || !value.subarray(0, checksumAt).equals(magic)) throw new CorruptEntry('another form')
   const content = value.subarray(digestAt)
   if (crc32(content) !== value.readUInt32BE(checksumAt)) throw new CorruptEntry('altered')
   const reader = new ByteReader(content)
   if (!reader.bytes(digestLength).equals(digestOf(key))) throw new CorruptEntry('another key')
   try {
-    return await readContent(key, reader)
+    return await readContent(key, reader, longest)
   } catch (error) {
     throw error instanceof CorruptEntry ? error : new CorruptEntry('unreadable', { cause: error })
   }
 }
 
-async function readContent (key: string, reader: ByteReader): Promise<Stored> {
+async function readContent (key: string, reader: ByteReader, longest: number): Promise<Stored> {
   const status = reader.u16()
   if (status !== 200 && status !== 404) throw new CorruptEntry('no such status')
   const given = reader.u8()
@@ -89,6 +100,8 @@ async function readContent (key: string, reader: ByteReader): Promise<Stored> {
   const cursor = given & flags.cursor ? reader.text() : undefined
   const gasUsed = given & flags.gasUsed ? reader.text() : undefined
   const length = reader.u32()
+  // Before anything is made so long.
+  if (length > longest) throw new TooLong('a longer body than allowed')
   const packed = reader.rest()
   const body = given & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
   // They go out as header lines: one that cannot would leave every read that shows it without an answer.

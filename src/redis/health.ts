@@ -1,6 +1,5 @@
-import { Cluster, type Redis } from 'ioredis'
 import { type RedisLink } from './link.js'
-import { type RedisClient } from './place.js'
+import { mastersOf } from './masters.js'
 
 const everyMs = 10_000
 const patientMs = 500
@@ -32,10 +31,6 @@ export class RedisHealth {
     const infos = await this.#link.ask('probe', async client => await Promise.all(mastersOf(client).map(async server => await server.info('memory'))), patientMs)
     this.#warnings = [...new Set(infos.flatMap(warningsIn))]
   }
-}
-
-function mastersOf (client: RedisClient): readonly Redis[] {
-  return client instanceof Cluster ? client.nodes('master') : [client]
 }
 
 /** A server that does not say, as some hosted ones do not, is not blamed. */
