@@ -111,7 +111,8 @@ export class Agreement {
     const { own } = generations
     const isBehind = (known?.head?.position.head.version ?? -1n) < (own.head?.position.head.version ?? -1n)
     const lacks = known === undefined || own.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
-    if (isBehind || lacks) await control.publish(chainId, generation, own, state.generations.keys())
+    // Whoever keys by it has proven it, and the others need not.
+    if (isBehind || lacks || known.isUnproven === true) await control.publish(chainId, generation, own, state.generations.keys())
     if (!state.generations.has(generation) || this.#toldOf !== generation) await this.#options.news.tell(chainId)
     this.#toldOf = generation
     if (now() - this.#signedAt >= signEveryMs || !state.replicas.has(this.#name)) {

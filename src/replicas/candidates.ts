@@ -42,7 +42,8 @@ export function needsProof ({ anchors, head }: KnownGeneration): boolean {
 
 /** The generation that upstreams were last known to have, or a later one that is surely of the same chain; undefined where two chains could be meant. */
 export function rememberedIn (state: ControlState, upstreams: readonly UpstreamChain[]): Candidate | undefined {
-  const [highest] = candidatesIn(state)
+  // What came by a file is nobody's word yet.
+  const [highest] = candidatesIn(state).filter(([, { isUnproven }]) => isUnproven !== true)
   const mapped = Math.max(...upstreams.map(({ generation }) => generation))
   const known = state.generations.get(mapped) ?? upstreams.find(({ generation, head }) => generation === mapped && head !== undefined)
   if (known === undefined) return undefined

@@ -33,7 +33,7 @@ export async function settleOn (stamped: StampedPosition, { tracker, control }: 
     // A number that nobody shares may have been another chain's, and be forgotten for being so old.
     const unshared = own.filter(([generation]) => told.every(([other]) => other < generation))
     const candidates = inOrder([...unshared, ...told]).filter(([generation]) => generation > ruledOut)
-    const toProve = new Set(alone.map(([, known]) => known).filter(needsProof))
+    const toProve = new Set([...alone.filter(([, known]) => needsProof(known)), ...shared.filter(([, known]) => known.isUnproven)].map(([, known]) => known))
     const chosen = await choose(candidates, async known => {
       const verdict = await marks.verdictOn(known, position)
       return verdict === 'unknown' && toProve.has(known) ? 'other' : verdict

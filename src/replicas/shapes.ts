@@ -45,7 +45,7 @@ export function messageIn (text: string): Message | undefined {
 function knownIn (value: unknown): KnownGeneration | undefined {
   if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
   const { anchors, head } = value
-  return head === undefined || isStamped(head) ? { anchors, head } : undefined
+  return head === undefined || isStamped(head) ? { anchors, head, ...(value['isUnproven'] === true && { isUnproven: true }) } : undefined
 }
 
 function isStamped (value: unknown): value is StampedPosition {

@@ -6,6 +6,8 @@ import { type StampedPosition } from '../ledger/position.js'
 export interface KnownGeneration {
   readonly anchors: readonly Anchor[]
   readonly head: StampedPosition | undefined
+  /** Whether its entries came in by a file, and no node has been held against its anchors yet: it counts only with proof. */
+  readonly isUnproven?: true
 }
 
 /** What is known of a generation that nobody has told of. */
