@@ -21,8 +21,9 @@ const mayImport: Record<string, readonly string[]> = {
   server: ['proxy', 'clients', 'nodes', 'reads', 'ledger', 'config', 'metrics'],
   sandbox: [],
   warm: ['nodes', 'reads'],
+  moving: ['replicas', 'cache', 'redis', 'reads', 'ledger'],
   workers: ['within', 'clients', 'config', 'nodes', 'reads', 'ledger'],
-  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'workers']
+  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'moving', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.

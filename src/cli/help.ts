@@ -79,6 +79,44 @@ VARVE_CLIENT_KEY in the environment is sent as the client's key.
   varve warm /var/log/nginx/access.log --rate 200
 `
 
+const exportText = `varve export: writes what the Redis of replicas has of a chain to a file
+
+  varve export [FILE] [flags]
+
+  --config FILE          the configuration that varve runs with: where Redis is, its password, its prefix   (VARVE_CONFIG)
+  --redis URL            the Redis, where no configuration says so                                          (VARVE_REDIS)
+  --chain ID             where Redis has several chains
+  --rate N               entries a second at most; Redis is asked for half of the time at most in any case
+  --json                 lines for programs: one each ten seconds, and one at the end
+
+Without a FILE, or with -, it goes to the standard output, and what is said of it to the standard error. A FILE stands under
+its name when it is whole, and not before. It has the entries of the chain's newest generation, how long each is still kept,
+and blocks by which the chain is known again. The replicas may go on meanwhile. Exit 0 when all was read.
+
+  varve export mainnet.varve --config config/varve.yaml
+  varve export --redis redis://10.0.0.5:6379 --chain 1 | zstd > mainnet.varve.zst
+`
+
+const importText = `varve import: brings a file of varve export into the Redis of replicas
+
+  varve import FILE [flags]
+
+  --config FILE          the configuration that varve runs with: where Redis is, and the nodes   (VARVE_CONFIG)
+  --redis URL            the Redis, where no configuration says so                               (VARVE_REDIS)
+  --upstream URL         a full node of the chain; may be given more than once                   (VARVE_UPSTREAM)
+  --rate N               entries a second at most; Redis is asked for half of the time at most in any case
+  --json                 lines for programs: one each ten seconds, and one at the end
+
+All of the file is checked before anything is written, and that it is of the chain that Redis has: by a block that both know,
+or by a node that has blocks of both. Where Redis has nothing of the chain, each varve finds that out at its own node before
+it serves anything of the file. What Redis has stays, what was purged there does not come back, and nothing is kept for longer
+than it would have been. The same command goes on where it was ended. Exit 0 when all was brought in; 1, and nothing
+written, where the file is not whole or of another chain.
+
+  varve import mainnet.varve --config config/varve.yaml
+  varve import mainnet.varve --redis redis://10.1.0.5:6379 --upstream http://10.1.0.7:8080
+`
+
 const varveText = `varve: the caching read proxy for ledger nodes
 
   varve [serve]          the proxy
@@ -86,14 +124,16 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve check [FILE]     validates a configuration
   varve explain METHOD PATH   what varve would do with a request
   varve warm             reads into the cache through a running varve
+  varve export [FILE]    writes what Redis has of a chain to a file
+  varve import FILE      brings it into another Redis
 
   varve COMMAND --help   the flags of one
 `
 
 /** What has a help of its own. */
-export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain' | 'warm'
+export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain' | 'warm' | 'export' | 'import'
 
 /** The help of a command. */
 export function helpOf (command: Helpful): string {
-  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText }[command]
+  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText, export: exportText, import: importText }[command]
 }

@@ -11,7 +11,7 @@ export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
 export interface Io {
   readonly environment: Environment
   /** Writes; `done` when that has been taken, or has failed. */
-  readonly out: (text: string, done?: (error?: Error | null) => void) => void
+  readonly out: (text: string | Uint8Array, done?: (error?: Error | null) => void) => void
   /** What was written there and has not been taken yet. */
   readonly waitingBytes: () => number
   readonly err: (text: string) => void

@@ -2,7 +2,9 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { type Flags } from '../config/load.js'
 import { ConfigError } from '../config/mistakes.js'
 import { isNameLike } from '../config/secrets.js'
+import { type ExportFlags } from './export.js'
 import { type Helpful, helpOf } from './help.js'
+import { type ImportFlags } from './import.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { type WarmFlags } from './warm.js'
 
@@ -15,6 +17,8 @@ const explainFlags = { data: text, accept: text, config: text } as const
 const warmFlags = {
   from: text, to: text, transactions: { type: 'boolean' }, url: text, concurrency: text, rate: text, skip: text, json: { type: 'boolean' }
 } as const
+const exportFlags = { config: text, redis: text, chain: text, rate: text, json: { type: 'boolean' } } as const
+const importFlags = { config: text, redis: text, upstream: { type: 'string', multiple: true }, rate: text, json: { type: 'boolean' } } as const
 const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text, 'chain-id': text, family: text } as const
 
 /** Turns a command line into one command and its exit code. */
@@ -51,6 +55,14 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
     case 'warm': {
       const { values, positionals } = parseAll(args, warmFlags, true)
       return values['help'] === true ? showHelp('warm', io) : await (await import('./warm.js')).warm(values as WarmFlags, positionals, io)
+    }
+    case 'export': {
+      const { values, positionals } = parseAll(args, exportFlags, true)
+      return values['help'] === true ? showHelp('export', io) : await (await import('./export.js')).exportCache(values as ExportFlags, positionals, io)
+    }
+    case 'import': {
+      const { values, positionals } = parseAll(args, importFlags, true)
+      return values['help'] === true ? showHelp('import', io) : await (await import('./import.js')).importCache(values as ImportFlags, positionals, io)
     }
     // For varve itself, which begins it.
     case 'worker': return await (await import('./worker.js')).runWorker(io)
@@ -102,7 +114,7 @@ function tell (error: unknown, command: string, io: Io): ExitCode {
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain', 'warm'].includes(command) ? `${command} ` : ''}--help\n`)
+    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import'].includes(command) ? `${command} ` : ''}--help\n`)
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

@@ -140,7 +140,8 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   }
 }
 
-function placeOf ({ cluster, sentinel, caFile, ...rest }: RedisConfig, now: () => number): RedisPlace {
+/** Where a configuration says that Redis is. */
+export function placeOf ({ cluster, sentinel, caFile, ...rest }: RedisConfig, now: () => number): RedisPlace {
   return {
     ...rest,
     cluster: cluster.map(hostAndPort),

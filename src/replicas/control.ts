@@ -35,6 +35,11 @@ export class Control {
     this.#upstreams = upstreams
   }
 
+  /** Whether anything is known of a chain. */
+  async has (chainId: number): Promise<boolean> {
+    return await this.#keys.read(nameOf(chainId), async (client, key) => await client.exists(key)) === 1
+  }
+
   /** Fails where Redis does not answer. */
   async read (chainId: number): Promise<ControlState> {
     const fields = await this.#keys.read(nameOf(chainId), async (client, key) => await client.hgetall(key)) ?? {}

@@ -12,8 +12,7 @@ const barLength = 20
 
 /** One line: how much is done, how fast, what of it was kept already, and how long the rest will take. */
 export function lineOf ({ warming, tally, tookMs }: Progress): string {
-  const { share } = warming
-  const parts = [
+  return runLine(warming.share, tookMs, [
     `${grouped(warming.reads)} ${warming.noun}`,
     `${grouped(Math.round(perSecond(warming.reads, tookMs)))}/s`,
     `${grouped(tally.hits)} there already`,
@@ -21,18 +20,26 @@ export function lineOf ({ warming, tally, tookMs }: Progress): string {
     bytesIn(tally.bytes),
     ...(tally.failures > 0 ? [`${grouped(tally.failures)} failed`] : []),
     ...(tally.retries > 0 ? [`${grouped(tally.retries)} asked again`] : [])
-  ]
+  ])
+}
+
+/** The same with a bar before it. */
+export function barOf (progress: Progress): string {
+  return withBar(progress.warming.share, lineOf(progress))
+}
+
+/** What a long run tells of itself: how much is done, where that is known, and how long the rest will take. */
+export function runLine (share: number | undefined, tookMs: number, parts: readonly string[]): string {
   if (share === undefined) return parts.join(', ')
   const left = leftMs(share, tookMs)
   return `${String(Math.floor(share * 100)).padStart(3)} %, ${parts.join(', ')}${left === undefined ? '' : `, ${timeIn(left)} left`}`
 }
 
-/** The same with a bar before it. */
-export function barOf (progress: Progress): string {
-  const { share } = progress.warming
-  if (share === undefined) return lineOf(progress)
+/** A line of a run with a bar before it. */
+export function withBar (share: number | undefined, line: string): string {
+  if (share === undefined) return line
   const full = Math.floor(share * barLength)
-  return `[${'#'.repeat(full)}${'.'.repeat(barLength - full)}] ${lineOf(progress)}`
+  return `[${'#'.repeat(full)}${'.'.repeat(barLength - full)}] ${line}`
 }
 
 /** The same for a program. */
@@ -74,7 +81,8 @@ export function grouped (count: number | bigint): string {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ' ')
 }
 
-function perSecond (reads: number, tookMs: number): number {
+/** How many a second. */
+export function perSecond (reads: number, tookMs: number): number {
   return tookMs > 0 ? reads * 1000 / tookMs : 0
 }
 

@@ -48,7 +48,11 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
     waitingBytes: () => 0,
     onFault: listener => { faultListeners.push(listener) },
     exit,
-    out: text => { out += text; wrote.dispatchEvent(new Event('text')) },
+    out: (text, done) => {
+      out += typeof text === 'string' ? text : Buffer.from(text).toString('latin1')
+      wrote.dispatchEvent(new Event('text'))
+      done?.()
+    },
     err: text => { err += text; wrote.dispatchEvent(new Event('text')) },
     onSignal: (signal, listener) => { listeners.push({ signal, listener }) }
   }

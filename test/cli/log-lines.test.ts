@@ -8,7 +8,7 @@ function linesTo (): { lines: LogLines, disk: { isFull: boolean, waiting: number
   const lines = logLines({
     waitingBytes: () => disk.waiting,
     out: (text, done) => {
-      if (!disk.isFull) disk.text.push(text)
+      if (!disk.isFull) disk.text.push(String(text))
       done?.(disk.isFull ? new Error('ENOSPC') : null)
     }
   }, { mask: line => line.replace('s3cret', '***'), onRoom: lost => { told.push(lost) } })
