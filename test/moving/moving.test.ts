@@ -1,0 +1,193 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { run, start } from '../cli/command.js'
+import { type Ask, ask } from '../support/client.js'
+import { ended, filled, folderOf, readsOf, sharing } from '../support/moving.js'
+import { startRedis } from '../support/redis-server.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { control, nodeOf, published } from '../support/replicas.js'
+import { fromRedis, status } from '../support/said.js'
+import { until } from '../support/until.js'
+
+/** A node, a Redis with some of its history, and that as a file. */
+async function exported (t: Test, { blocks = 2, ...options }: SandboxOptions & { blocks?: number } = {}): Promise<{ node: Sandbox, redis: RedisProcess, file: string, folder: string }> {
+  const [node, redis] = await Promise.all([nodeOf(t, options), startRedis(t)])
+  await filled(t, node, redis, readsOf(node, blocks))
+  const folder = folderOf(t)
+  const file = join(folder, 'chain.varve')
+  t.match(await run(t, ['export', file, '--redis', redis.url]), { code: 0, err: '' })
+  return { node, redis, file, folder }
+}
+
+const entriesIn = async (redis: RedisProcess): Promise<string[]> => (await redis.client.keys('varve:1:4.*')).filter(key => !/ (?:whole|half) /.test(key)).sort()
+const everything = async (redis: RedisProcess): Promise<unknown> => (await redis.client.keys('*')).sort()
+
+t.test('what a varve has kept is served by another over another Redis, byte for byte, and its node is asked for none of it', async t => {
+  const [node, first, second] = await Promise.all([nodeOf(t), startRedis(t), startRedis(t)])
+  const reads = readsOf(node)
+  await filled(t, node, first, reads)
+  const file = join(folderOf(t), 'chain.varve')
+  const out = await run(t, ['export', file, '--redis', first.url, '--json'])
+  t.match([out.code, out.err], [0, ''])
+  t.match(ended(out.out), { event: 'end', entries: reads.length, corrupt: 0, tooLong: 0, share: 1, chain: 4, generation: 1, newestBlock: '998', file, bytes: readFileSync(file).length })
+  const into = await run(t, ['import', file, '--redis', second.url, '--json'])
+  t.match([into.code, into.err], [0, ''])
+  t.match(ended(into.out), { event: 'end', entries: reads.length, written: reads.length, there: 0, purged: 0, expired: 0, tooLong: 0, chain: 4, isNew: true })
+  const varve = await sharing(t, node.url, second)
+  node.asked.reset()
+  for (const [target, how] of reads) {
+    const direct = await ask(node.url, target, how)
+    const before = node.asked.total
+    const got = await varve.get(target, how)
+    t.equal(got.headers[status], fromRedis, target)
+    t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-cursor']], [direct.status, direct.bytes, direct.headers['content-type'], direct.headers['x-aptos-cursor']], target)
+    t.equal(node.asked.total, before, `${target} is asked of no node`)
+  }
+  t.equal((await varve.metric('varve_corrupt_entries_total')), 0)
+  const third = await sharing(t, node.url, second)
+  for (const block of [205, 206, 207].map(height => node.ledger.block(height))) t.match(await third.get(`/v1/blocks/by_version/${block.firstVersion}`), { headers: { [status]: fromRedis } }, 'a block is found by each of its versions')
+  const lives = await Promise.all((await entriesIn(second)).map(async key => await second.client.pttl(key)))
+  t.ok(lives.every(ms => ms > 0 && ms <= 2_592_000_000), 'each lives as long as it would have')
+  const page = (await entriesIn(second)).find(key => key.includes('new_block_events')) ?? ''
+  t.ok(await second.client.pttl(page) <= 3_600_000, 'and a page of events no longer than that')
+})
+
+t.test('brought in once more nothing changes, and what an earlier run did not come to is added, also to the index', async t => {
+  const { node, file } = await exported(t)
+  const redis = await startRedis(t)
+  const into = ['import', file, '--redis', redis.url]
+  t.match(await run(t, into), { code: 0, out: /^15 entries of chain 4 brought in, in \d+ s, [\d.]+ [KM]B; 0 were there already\n {2}they are served by each varve whose node has one of the blocks that the chain is known by, from 100 to 998\n$/ })
+  const [entries, generations] = [await entriesIn(redis), await published(redis)]
+  t.match(await run(t, into), { code: 0, out: /^0 entries of chain 4 brought in.*15 were there already\n/ })
+  t.same([await entriesIn(redis), await published(redis)], [entries, generations])
+  // As if it had ended between an entry and its place in the index.
+  for (const key of await redis.client.keys('varve:1:* whole *')) await redis.client.del(key)
+  for (const key of await redis.client.keys('varve:1:* half *')) await redis.client.del(key)
+  await redis.client.del(entries[0] ?? '')
+  t.match(await run(t, into), { code: 0, out: /^1 entries of chain 4 brought in.*14 were there already\n/ })
+  const varve = await sharing(t, node.url, redis)
+  for (const [target, how] of readsOf(node, 2)) t.match(await varve.get(target, how), { headers: { [status]: fromRedis } }, target)
+})
+
+t.test('a file of another chain of the same name is never served, whether its blocks show that or nobody can tell', async t => {
+  const { node, file } = await exported(t)
+  const target = readsOf(node, 1)[0]?.[0] ?? ''
+  const cases: Array<[string, SandboxOptions]> = [
+    ['a chain that has the same heights', { seed: 2 }],
+    ['one whose node has pruned all that the file is known by', { seed: 2, blocks: 4000, prunedBlocks: 2000, windowBlocks: 3000 }]
+  ]
+  for (const [what, options] of cases) {
+    const [redis, other] = await Promise.all([startRedis(t), nodeOf(t, options)])
+    t.match(await run(t, ['import', file, '--redis', redis.url]), { code: 0 })
+    const before = await entriesIn(redis)
+    const varve = await sharing(t, other.url, redis)
+    const got = await varve.get(target)
+    t.same([got.status, got.body], await ask(other.url, target).then(({ status, body }) => [status, body]), what)
+    t.notMatch(got.headers[status], /hit/, what)
+    // And whoever comes next finds a generation that is surely of its own chain.
+    t.equal((await published(redis)).length, 2, what)
+    t.notOk(before.some(key => key.startsWith('varve:1:4.1 ')), 'no replica counts up to the number')
+  }
+})
+
+t.test('until a node has one of its blocks nothing of a file is served, and then by every replica', async t => {
+  const { node, file } = await exported(t)
+  const redis = await startRedis(t)
+  t.match(await run(t, ['import', file, '--redis', redis.url]), { code: 0 })
+  t.match(await redis.client.hvals(control), [/"isUnproven":true/])
+  const dead = await sharing(t, 'http://127.0.0.1:9', redis)
+  const [target = ''] = readsOf(node, 1)[0] ?? []
+  t.match(await dead.get(target), { status: 503 }, 'no node has been heard')
+  const varve = await sharing(t, node.url, redis)
+  t.match(await varve.get(target), { headers: { [status]: fromRedis } })
+  await until(async () => !(await redis.client.hvals(control)).some(text => text.includes('isUnproven')), 'it is proven for all')
+})
+
+t.test('a running fleet serves what is brought in at once; that it is of its chain is told by a node that has blocks of both', async t => {
+  const { node, file } = await exported(t)
+  const redis = await startRedis(t)
+  node.ledger.grow(30)
+  const varve = await sharing(t, node.url, redis, { head: { pollMs: 50 } })
+  await until(async () => (await published(redis)).length === 1 && (await redis.client.hget(control, 'g1'))?.includes('"height":"1028n"') === true, 'it is settled')
+  const before = await everything(redis)
+  t.match(await run(t, ['import', file, '--redis', redis.url]), { code: 1, out: '', err: /^varve: nobody can tell whether the file is of the same chain as what Redis has of chain 4: name a full node by --upstream URL, or a --config FILE with upstreams\n$/ })
+  const pruned = await nodeOf(t, { blocks: 3000, prunedBlocks: 2000, windowBlocks: 3000 })
+  t.match(await run(t, ['import', file, '--redis', redis.url, '--upstream', pruned.url, '--upstream', 'http://127.0.0.1:9']), { code: 1, out: '', err: /no node that answers has both block 998, the newest that the file is known by, and one that Redis knows; name one with a longer history/ })
+  t.same(await everything(redis), before, 'nothing was written')
+  t.match(await run(t, ['import', file, '--redis', redis.url, '--upstream', node.url]), { code: 0, out: /^15 entries/ })
+  node.asked.reset()
+  for (const [target, how] of readsOf(node, 2)) t.match(await varve.get(target, how), { headers: { [status]: fromRedis } }, target)
+  t.match(node.asked.counts, { block_by_version: undefined, table_item: undefined })
+  t.same(await published(redis), ['g1'])
+})
+
+t.test('a Redis or a node with another chain of the same name refuses a file, and nothing is written', async t => {
+  const { node, redis: own, file } = await exported(t)
+  const [redis, empty] = await Promise.all([startRedis(t), startRedis(t)])
+  const other = await nodeOf(t, { seed: 2, blocks: 1200 })
+  await filled(t, other, redis, readsOf(other, 1))
+  const before = await everything(redis)
+  const refused = async (why: RegExp, ...args: string[]): Promise<void> => { t.match(await run(t, ['import', file, '--redis', redis.url, ...args]), { code: 1, out: '', err: why }) }
+  await refused(/^varve: Redis has another chain of the same name, 4: their blocks differ\n$/)
+  await refused(/Redis has another chain of the same name/, '--upstream', other.url)
+  // Where their heights and positions say nothing, a node does.
+  const later = await nodeOf(t, { seed: 2, blocks: 4000, prunedBlocks: 1500, windowBlocks: 3000 })
+  const third = await startRedis(t)
+  await filled(t, later, third, [])
+  t.match(await run(t, ['import', file, '--redis', third.url, '--upstream', node.url]), { code: 1, err: /^varve: (?:nobody can tell|Redis is of another chain than the node node-1)/ })
+  const whole = await nodeOf(t, { seed: 2, blocks: 4000, windowBlocks: 4000 })
+  t.match(await run(t, ['import', file, '--redis', third.url, '--upstream', whole.url]), { code: 1, err: /^varve: the file is of another chain than the node node-1, which has other blocks at the same heights\n$/ })
+  t.match(await run(t, ['import', file, '--redis', empty.url, '--upstream', other.url]), { code: 1, err: /^varve: the file is of another chain than the node node-1/ })
+  const foreign = await nodeOf(t, { chainId: 2 })
+  t.match(await run(t, ['import', file, '--redis', empty.url, '--upstream', foreign.url]), { code: 1, err: /the file is of another chain than the node node-1/ })
+  const config = join(folderOf(t), 'varve.yaml')
+  writeFileSync(config, `chainId: 2\ncache: { redis: { url: '${empty.url}' } }\n`)
+  t.match(await run(t, ['import', file, '--config', config]), { code: 1, err: /^varve: the file is of chain 4, and the configuration names chain 2\n$/ })
+  t.same([await everything(redis), await everything(empty)], [before, []])
+  t.match(await run(t, ['import', file, '--redis', own.url]), { code: 0, out: /^0 entries.*; 15 were there already/ }, 'whoever has its newest block needs no node')
+})
+
+const purge = (url: string): Ask => ({ method: 'POST', headers: { authorization: 'Bearer x' }, body: JSON.stringify({ method: 'GET', url }) })
+
+t.test('what was purged where a file is brought in does not come back by it, be it before that or meanwhile', async t => {
+  const { node, file } = await exported(t)
+  const redis = await startRedis(t)
+  const varve = await sharing(t, node.url, redis, { admin: { listen: '127.0.0.1:0', token: 'x' } })
+  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('"height"') === true, 'it is settled')
+  const [block = '', modules = ''] = [readsOf(node, 1)[0]?.[0], '/v1/accounts/0x1/modules?ledger_version=2000']
+  for (const target of [block, modules]) t.match(await ask(varve.adminUrl, '/purge', purge(target)), { status: 200 })
+  t.match(await run(t, ['import', file, '--redis', redis.url, '--upstream', node.url]), { code: 0, out: /^12 entries[^]*left out: 3 that were purged\n/ }, 'a block in all its forms')
+  for (const target of [block, modules]) t.match(await varve.get(target), { headers: { [status]: /stored$/ } }, target)
+  const other = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
+  const key = `varve:1:4.1 json ${other.replace('0x1', `0x${'1'.padStart(64, '0')}`)}`
+  await redis.client.del(key)
+  // Slowly enough for a purge to come between.
+  const slow = start(t, ['import', file, '--redis', redis.url, '--upstream', node.url, '--rate', '8'])
+  await until(async () => await redis.client.exists(key) === 1, 'it is written')
+  t.match(await ask(varve.adminUrl, '/purge', purge(other)), { status: 200 })
+  // As if it had landed just after that.
+  await redis.client.set(key, 'late')
+  t.equal(await slow.code, 0, slow.err())
+  t.equal(await redis.client.exists(key), 0)
+})
+
+t.test('what is purged while it is exported does not come back by the file', async t => {
+  const { node, redis, folder } = await exported(t)
+  const varve = await sharing(t, node.url, redis, { admin: { listen: '127.0.0.1:0', token: 'x' } })
+  const file = join(folder, 'again.varve')
+  const hasEntries = (): boolean => readdirSync(folder).some(name => name.endsWith('.part') && statSync(join(folder, name)).size > 500_000)
+  const slow = start(t, ['export', file, '--redis', redis.url, '--rate', '10'])
+  await until(hasEntries, 'entries were written')
+  t.match(await ask(varve.adminUrl, '/purge', purge('/v1/accounts/0x1/modules?ledger_version=2000')), { status: 200 })
+  t.equal(await slow.code, 0, slow.err())
+  const second = await startRedis(t)
+  t.match(await run(t, ['import', file, '--redis', second.url]), { code: 0, out: /^14 entries[^]*left out: 1 that were purged\n/ })
+  t.same((await entriesIn(second)).filter(key => key.endsWith('/v1/accounts/0x1/modules?ledger_version=2000')), [])
+  const all = start(t, ['export', file, '--redis', redis.url, '--rate', '10'])
+  await until(hasEntries, 'entries were written')
+  t.match(await ask(varve.adminUrl, '/purge', { ...purge(''), body: '{"all":true}' }), { status: 200 })
+  t.equal(await all.code, 1)
+  t.match(all.err(), /so much was purged meanwhile that nobody can say what: export once more/)
+})
