@@ -39,15 +39,16 @@ export async function importCache (flags: ImportFlags, files: readonly string[],
   let reader = readerOf(file, longestBody)
   let before = 0
   const brought = new BroughtIn()
-  const progress = { checked: 0 }
+  let checked = 0
   const telling = new Telling({ io, isJson: flags.json === true, isOutTaken: false }, () => {
     const { bytes, ...counts } = brought
-    return { entries: progress.checked, bytes: reader.bytes, share: Math.min(1, (before + reader.bytes) / (2 * size)), counts: { ...counts, bytesWritten: bytes } }
+    const done = Object.values(counts).reduce((sum, count) => sum + count, 0)
+    return { entries: done > 0 ? done : checked, bytes: before + reader.bytes, share: Math.min(1, (before + reader.bytes) / (2 * size)), counts: { ...counts, bytesWritten: bytes } }
   })
   let shelf: OpenShelf | undefined
   try {
     const inspected = await inspect(reader, longestBody, () => {
-      progress.checked++
+      checked++
       if (stopping.signal.aborted) throw new Ended('ended')
     })
     const { head: { chainId } } = inspected

@@ -73,7 +73,8 @@ export async function bringIn (reader: ExportReader, inspected: Inspected, targe
 
 async function look ({ shelf, purged, chain }: Target): Promise<void> {
   const newest = await newestGeneration(shelf, chain.id)
-  if (newest !== chain.generation) throw new Error(`what replicas key by is generation ${newest ?? 'none'} by now, not ${chain.generation} any more, since everything was purged, or their nodes have another chain: what was written is not read by them; import once more`)
+  if (newest === undefined) throw new Error('Redis has lost meanwhile what was known of the chain')
+  if (newest !== chain.generation) throw new Error(`replicas went over to generation ${newest} meanwhile, since everything was purged, or since their nodes have another chain: they do not read what was written before`)
   await purged.look()
 }
 

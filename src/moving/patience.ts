@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisOperation } from '../redis/operations.js'
@@ -18,6 +19,8 @@ export interface PatienceOptions {
 export class Ended extends Error {}
 
 const waits = [250, 500, 1000, 2000, 4000]
+// What is full makes no room for what waits.
+const triesWhereFull = 2
 // What asking the same once more does not change.
 const settled = /^(?:NOAUTH|WRONGPASS|NOPERM|WRONGTYPE|ERR)\b/
 
@@ -28,6 +31,8 @@ export class Patience {
 
   constructor (options: PatienceOptions) {
     this.#options = options
+    // As many may wait at once as are asked for at once.
+    setMaxListeners(0, options.signal)
   }
 
   /** Fails with a sentence when it has tried for long enough. */
@@ -40,7 +45,7 @@ export class Patience {
       } catch (error) {
         const { message } = error as Error
         const pauseMs = pausesMs[tried]
-        if (pauseMs === undefined || settled.test(message)) throw new Error(sentenceOf(message, link), { cause: error })
+        if (pauseMs === undefined || settled.test(message) || (message.startsWith('OOM') && tried === triesWhereFull)) throw new Error(sentenceOf(message, link), { cause: error })
         await pause(pauseMs, undefined, { signal }).catch(() => {})
       }
     }

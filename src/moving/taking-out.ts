@@ -46,6 +46,7 @@ export async function takeOut (shelf: Shelf, wanted: Wanted, writer: ExportWrite
   await writer.begin({ chainId: chain.id, generation: chain.generation, begunAtMs: Math.floor(wallClockMs()), anchors, head })
   let started = now()
   for await (const { keys, share } of scan(async work => await patience.ask('find', work), prefix + spaceOf(chain))) {
+    const before = taken.share
     const own = [...new Set(keys)].map(key => key.slice(prefix.length)).filter(key => entryKeyOf(key, chain) !== undefined)
     for (let at = 0; at < own.length; at += atOnce) {
       const some = own.slice(at, at + atOnce)
@@ -54,6 +55,7 @@ export async function takeOut (shelf: Shelf, wanted: Wanted, writer: ExportWrite
         await writer.add(entry)
         taken.entries++
       }
+      taken.share = before + (share - before) * Math.min(1, (at + atOnce) / own.length)
       await patience.rest(some.length, now() - started)
       started = now()
     }

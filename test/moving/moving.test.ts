@@ -1,27 +1,19 @@
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
-import { run, start } from '../cli/command.js'
-import { type Ask, ask } from '../support/client.js'
-import { ended, filled, folderOf, readsOf, sharing } from '../support/moving.js'
+import t from 'tap'
+import { type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { run } from '../cli/command.js'
+import { ask } from '../support/client.js'
+import { ended, entriesIn, exported, filled, folderOf, readsOf, sharing } from '../support/moving.js'
 import { startRedis } from '../support/redis-server.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { control, nodeOf, published } from '../support/replicas.js'
 import { fromRedis, status } from '../support/said.js'
 import { until } from '../support/until.js'
 
-/** A node, a Redis with some of its history, and that as a file. */
-async function exported (t: Test, { blocks = 2, ...options }: SandboxOptions & { blocks?: number } = {}): Promise<{ node: Sandbox, redis: RedisProcess, file: string, folder: string }> {
-  const [node, redis] = await Promise.all([nodeOf(t, options), startRedis(t)])
-  await filled(t, node, redis, readsOf(node, blocks))
-  const folder = folderOf(t)
-  const file = join(folder, 'chain.varve')
-  t.match(await run(t, ['export', file, '--redis', redis.url]), { code: 0, err: '' })
-  return { node, redis, file, folder }
-}
+// One for all that only read it.
+const own = exported(t)
 
-const entriesIn = async (redis: RedisProcess): Promise<string[]> => (await redis.client.keys('varve:1:4.*')).filter(key => !/ (?:whole|half) /.test(key)).sort()
 const everything = async (redis: RedisProcess): Promise<unknown> => (await redis.client.keys('*')).sort()
 
 t.test('what a varve has kept is served by another over another Redis, byte for byte, and its node is asked for none of it', async t => {
@@ -54,25 +46,9 @@ t.test('what a varve has kept is served by another over another Redis, byte for 
   t.ok(await second.client.pttl(page) <= 3_600_000, 'and a page of events no longer than that')
 })
 
-t.test('brought in once more nothing changes, and what an earlier run did not come to is added, also to the index', async t => {
-  const { node, file } = await exported(t)
-  const redis = await startRedis(t)
-  const into = ['import', file, '--redis', redis.url]
-  t.match(await run(t, into), { code: 0, out: /^15 entries of chain 4 brought in, in \d+ s, [\d.]+ [KM]B; 0 were there already\n {2}they are served by each varve whose node has one of the blocks that the chain is known by, from 100 to 998\n$/ })
-  const [entries, generations] = [await entriesIn(redis), await published(redis)]
-  t.match(await run(t, into), { code: 0, out: /^0 entries of chain 4 brought in.*15 were there already\n/ })
-  t.same([await entriesIn(redis), await published(redis)], [entries, generations])
-  // As if it had ended between an entry and its place in the index.
-  for (const key of await redis.client.keys('varve:1:* whole *')) await redis.client.del(key)
-  for (const key of await redis.client.keys('varve:1:* half *')) await redis.client.del(key)
-  await redis.client.del(entries[0] ?? '')
-  t.match(await run(t, into), { code: 0, out: /^1 entries of chain 4 brought in.*14 were there already\n/ })
-  const varve = await sharing(t, node.url, redis)
-  for (const [target, how] of readsOf(node, 2)) t.match(await varve.get(target, how), { headers: { [status]: fromRedis } }, target)
-})
-
 t.test('a file of another chain of the same name is never served, whether its blocks show that or nobody can tell', async t => {
-  const { node, file } = await exported(t)
+  const { file } = await own
+  const node = await nodeOf(t)
   const target = readsOf(node, 1)[0]?.[0] ?? ''
   const cases: Array<[string, SandboxOptions]> = [
     ['a chain that has the same heights', { seed: 2 }],
@@ -93,7 +69,8 @@ t.test('a file of another chain of the same name is never served, whether its bl
 })
 
 t.test('until a node has one of its blocks nothing of a file is served, and then by every replica', async t => {
-  const { node, file } = await exported(t)
+  const { file } = await own
+  const node = await nodeOf(t)
   const redis = await startRedis(t)
   t.match(await run(t, ['import', file, '--redis', redis.url]), { code: 0 })
   t.match(await redis.client.hvals(control), [/"isUnproven":true/])
@@ -105,26 +82,9 @@ t.test('until a node has one of its blocks nothing of a file is served, and then
   await until(async () => !(await redis.client.hvals(control)).some(text => text.includes('isUnproven')), 'it is proven for all')
 })
 
-t.test('a running fleet serves what is brought in at once; that it is of its chain is told by a node that has blocks of both', async t => {
-  const { node, file } = await exported(t)
-  const redis = await startRedis(t)
-  node.ledger.grow(30)
-  const varve = await sharing(t, node.url, redis, { head: { pollMs: 50 } })
-  await until(async () => (await published(redis)).length === 1 && (await redis.client.hget(control, 'g1'))?.includes('"height":"1028n"') === true, 'it is settled')
-  const before = await everything(redis)
-  t.match(await run(t, ['import', file, '--redis', redis.url]), { code: 1, out: '', err: /^varve: nobody can tell whether the file is of the same chain as what Redis has of chain 4: name a full node by --upstream URL, or a --config FILE with upstreams\n$/ })
-  const pruned = await nodeOf(t, { blocks: 3000, prunedBlocks: 2000, windowBlocks: 3000 })
-  t.match(await run(t, ['import', file, '--redis', redis.url, '--upstream', pruned.url, '--upstream', 'http://127.0.0.1:9']), { code: 1, out: '', err: /no node that answers has both block 998, the newest that the file is known by, and one that Redis knows; name one with a longer history/ })
-  t.same(await everything(redis), before, 'nothing was written')
-  t.match(await run(t, ['import', file, '--redis', redis.url, '--upstream', node.url]), { code: 0, out: /^15 entries/ })
-  node.asked.reset()
-  for (const [target, how] of readsOf(node, 2)) t.match(await varve.get(target, how), { headers: { [status]: fromRedis } }, target)
-  t.match(node.asked.counts, { block_by_version: undefined, table_item: undefined })
-  t.same(await published(redis), ['g1'])
-})
-
 t.test('a Redis or a node with another chain of the same name refuses a file, and nothing is written', async t => {
-  const { node, redis: own, file } = await exported(t)
+  const { file, redis: source } = await own
+  const node = await nodeOf(t)
   const [redis, empty] = await Promise.all([startRedis(t), startRedis(t)])
   const other = await nodeOf(t, { seed: 2, blocks: 1200 })
   await filled(t, other, redis, readsOf(other, 1))
@@ -146,48 +106,5 @@ t.test('a Redis or a node with another chain of the same name refuses a file, an
   writeFileSync(config, `chainId: 2\ncache: { redis: { url: '${empty.url}' } }\n`)
   t.match(await run(t, ['import', file, '--config', config]), { code: 1, err: /^varve: the file is of chain 4, and the configuration names chain 2\n$/ })
   t.same([await everything(redis), await everything(empty)], [before, []])
-  t.match(await run(t, ['import', file, '--redis', own.url]), { code: 0, out: /^0 entries.*; 15 were there already/ }, 'whoever has its newest block needs no node')
-})
-
-const purge = (url: string): Ask => ({ method: 'POST', headers: { authorization: 'Bearer x' }, body: JSON.stringify({ method: 'GET', url }) })
-
-t.test('what was purged where a file is brought in does not come back by it, be it before that or meanwhile', async t => {
-  const { node, file } = await exported(t)
-  const redis = await startRedis(t)
-  const varve = await sharing(t, node.url, redis, { admin: { listen: '127.0.0.1:0', token: 'x' } })
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('"height"') === true, 'it is settled')
-  const [block = '', modules = ''] = [readsOf(node, 1)[0]?.[0], '/v1/accounts/0x1/modules?ledger_version=2000']
-  for (const target of [block, modules]) t.match(await ask(varve.adminUrl, '/purge', purge(target)), { status: 200 })
-  t.match(await run(t, ['import', file, '--redis', redis.url, '--upstream', node.url]), { code: 0, out: /^12 entries[^]*left out: 3 that were purged\n/ }, 'a block in all its forms')
-  for (const target of [block, modules]) t.match(await varve.get(target), { headers: { [status]: /stored$/ } }, target)
-  const other = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
-  const key = `varve:1:4.1 json ${other.replace('0x1', `0x${'1'.padStart(64, '0')}`)}`
-  await redis.client.del(key)
-  // Slowly enough for a purge to come between.
-  const slow = start(t, ['import', file, '--redis', redis.url, '--upstream', node.url, '--rate', '8'])
-  await until(async () => await redis.client.exists(key) === 1, 'it is written')
-  t.match(await ask(varve.adminUrl, '/purge', purge(other)), { status: 200 })
-  // As if it had landed just after that.
-  await redis.client.set(key, 'late')
-  t.equal(await slow.code, 0, slow.err())
-  t.equal(await redis.client.exists(key), 0)
-})
-
-t.test('what is purged while it is exported does not come back by the file', async t => {
-  const { node, redis, folder } = await exported(t)
-  const varve = await sharing(t, node.url, redis, { admin: { listen: '127.0.0.1:0', token: 'x' } })
-  const file = join(folder, 'again.varve')
-  const hasEntries = (): boolean => readdirSync(folder).some(name => name.endsWith('.part') && statSync(join(folder, name)).size > 500_000)
-  const slow = start(t, ['export', file, '--redis', redis.url, '--rate', '10'])
-  await until(hasEntries, 'entries were written')
-  t.match(await ask(varve.adminUrl, '/purge', purge('/v1/accounts/0x1/modules?ledger_version=2000')), { status: 200 })
-  t.equal(await slow.code, 0, slow.err())
-  const second = await startRedis(t)
-  t.match(await run(t, ['import', file, '--redis', second.url]), { code: 0, out: /^14 entries[^]*left out: 1 that were purged\n/ })
-  t.same((await entriesIn(second)).filter(key => key.endsWith('/v1/accounts/0x1/modules?ledger_version=2000')), [])
-  const all = start(t, ['export', file, '--redis', redis.url, '--rate', '10'])
-  await until(hasEntries, 'entries were written')
-  t.match(await ask(varve.adminUrl, '/purge', { ...purge(''), body: '{"all":true}' }), { status: 200 })
-  t.equal(await all.code, 1)
-  t.match(all.err(), /so much was purged meanwhile that nobody can say what: export once more/)
+  t.match(await run(t, ['import', file, '--redis', source.url]), { code: 0, out: /^0 entries.*; 15 were there already/ }, 'whoever has its newest block needs no node')
 })

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test } from 'tap'
 import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { run } from '../cli/command.js'
 import { type Ask, item } from './client.js'
 import { type RedisProcess } from './redis-process.js'
-import { control } from './replicas.js'
+import { startRedis } from './redis-server.js'
+import { control, nodeOf } from './replicas.js'
 import { stored } from './said.js'
 import { until } from './until.js'
 import { type TestVarve, varveAt } from './varve.js'
@@ -46,7 +48,7 @@ export function readsOf ({ ledger }: Sandbox, blocks = 20): Asked[] {
 
 /** A varve that shares a Redis, and sees at once where its node stands. */
 export async function sharing (t: Test, nodeUrl: string, redis: { readonly url: string }, change: Parameters<typeof varveAt>[2] = {}): Promise<TestVarve> {
-  return await varveAt(t, nodeUrl, { ...change, cache: { ...change.cache, redis: { url: redis.url, ...change.cache?.redis } } })
+  return await varveAt(t, nodeUrl, { ...change, cache: { ...change.cache, redis: { url: redis.url, timeoutMs: 5000, ...change.cache?.redis } } })
 }
 
 /** Has a Redis filled by a varve, which is stopped then: with the reads, and blocks that its chain is known by. */
@@ -59,6 +61,21 @@ export async function filled (t: Test, sandbox: Sandbox, redis: RedisProcess, re
   }
   await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === reads.length, 'all is shared')
   await varve.stop({ drainMs: 0 })
+}
+
+/** A node, a Redis with some of its history, and that as a file. */
+export async function exported (t: Test): Promise<{ node: Sandbox, redis: RedisProcess, file: string, folder: string }> {
+  const [node, redis] = await Promise.all([nodeOf(t), startRedis(t)])
+  await filled(t, node, redis, readsOf(node, 2))
+  const folder = folderOf(t)
+  const file = join(folder, 'chain.varve')
+  t.match(await run(t, ['export', file, '--redis', redis.url]), { code: 0, err: '' })
+  return { node, redis, file, folder }
+}
+
+/** The keys of entries in a Redis. */
+export async function entriesIn (redis: RedisProcess): Promise<string[]> {
+  return (await redis.client.keys('varve:1:4.*')).filter(key => !/ (?:whole|half) /.test(key)).sort()
 }
 
 /** The last line of a run for programs. */
