@@ -132,3 +132,30 @@ t.test('a replica of a Redis can be exported from, so that its master has nothin
   const replica = await startRedis(t, { replicaOf: master })
   t.match(await run(t, ['export', join(folderOf(t), 'a'), '--redis', replica.url]), { code: 0, out: /^10 entries/ })
 })
+
+t.test('what is purged between two looks at the log is forgotten once more, with what was filed of it, and nothing of it comes after', async t => {
+  const [redis, second] = await Promise.all([startRedis(t), startRedis(t)])
+  await fill(redis, 120)
+  const body = '{"block_height":"50","block_hash":"0x1","block_timestamp":"1","first_version":"500","last_version":"509","transactions":null}'
+  const block = '4.1 json blocks 50'
+  await redis.client.set(`varve:1:${block}`, await encodeStored(storedOf(block, body, { range: { first: 500n, last: 509n } })))
+  const file = join(folderOf(t), 'a.varve')
+  t.match(await run(t, ['export', file, '--redis', redis.url]), { code: 0 })
+  // Replicas of the same chain, which know its newest block, key by another number.
+  await second.client.hset(control, 'g7', seal({ anchors, head: stamped }))
+  await second.client.lpush('varve:1:purges 4', seal({ id: 'a', keys: [keyOf(0).replace('4.1', '4.7')], blocks: [] }))
+  const importing = start(t, ['import', file, '--redis', second.url, '--rate', '60'])
+  await until(async () => await second.client.exists('varve:1:4.7 json blocks 50') === 1 || await second.client.dbsize() > 70, 'half is written')
+  const keys = Array.from({ length: 120 }, (_, nth) => keyOf(nth).replace('4.1', '4.7'))
+  await second.client.lpush('varve:1:purges 4', seal({ id: 'b', keys, blocks: [{ blocks: '4.7 json blocks', version: 505n }] }))
+  t.equal(await importing.code, 0, importing.err())
+  t.match(importing.out(), /left out: [1-9]\d* that were purged/)
+  t.same((await second.client.keys('varve:1:4.7 *')).filter(key => !/ (?:whole|half) /.test(key)), [])
+  const third = await startRedis(t)
+  const flooded = start(t, ['import', file, '--redis', third.url, '--rate', '60'])
+  await until(async () => await third.client.dbsize() > 20, 'it has begun')
+  await third.client.lpush('varve:1:purges 4', ...Array.from({ length: 256 }, (_, nth) => seal({ id: `c${nth}`, keys: [], blocks: [] })))
+  await third.client.ltrim('varve:1:purges 4', 0, 255)
+  t.equal(await flooded.code, 1)
+  t.match(flooded.err(), /more than 256 purges came meanwhile/)
+})
