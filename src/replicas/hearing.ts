@@ -72,6 +72,7 @@ export class Hearing {
     const ours = theirs.verdict === 'same' || theirs.now === undefined ? undefined : await this.#marks.witness(this.#own.own)
     // What was asked about a generation that has been left meanwhile is no word on the next.
     if (tracker.chain === undefined || tracker.generation !== before) return true
+    // Nobody keys by it yet, so there is nobody to follow.
     if (known.isUnproven === true && theirs.verdict === 'unknown') return false
     if (theirs.verdict !== 'other' && ours?.verdict !== 'same') this.#own.adopt(generation, known, isSameChain)
     else if (ours?.verdict === 'other' && ours.now !== undefined) await this.#own.begin(ours.now)
