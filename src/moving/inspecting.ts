@@ -25,11 +25,9 @@ export async function inspect (reader: ExportReader, longestBody: number, onEntr
     if (purges.length > mostPurges) throw new Refused('the file is damaged: no export tells of so many purges')
     if (part.kind !== 'entry') continue
     await check(part.entry, bounds).catch((error: unknown) => {
-      if (error instanceof TooLong || !(error instanceof CorruptEntry)) throw error
-      throw new Refused(`the file is damaged: an entry of it, number ${entries + 1}, is not what was kept under its key (${error.message})`)
-    }).catch((error: unknown) => {
       // Left out later.
-      if (!(error instanceof TooLong)) throw error
+      if (error instanceof TooLong) return
+      throw error instanceof CorruptEntry ? new Refused(`the file is damaged: an entry of it, number ${entries + 1}, is not what was kept under its key (${error.message})`) : error
     })
     entries++
     onEntry()
