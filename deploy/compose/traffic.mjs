@@ -1,0 +1,65 @@
+// Reads of a varve that serves its sandbox, so that dashboards have something to show: node traffic.mjs READS ADMIN SECONDS A_SECOND. It ends by itself.
+const [reads = '', admin = '', seconds = '', aSecond = ''] = process.argv.slice(2)
+const headers = { 'content-type': 'application/json' }
+// Long enough for what is slow, short enough not to pile up.
+const patienceMs = 5000
+
+const untilMs = performance.now() + Number(seconds) * 1000
+let sent = 0
+let failed = 0
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => { end(0) })
+
+const { varve: { isSandbox }, position } = await statusOf()
+if (isSandbox !== true) {
+  console.log('traffic: this varve reads from a node, which is asked for nothing that nobody wants to know')
+  end(0)
+}
+let head = position
+console.log(`traffic: ${aSecond} reads a second for ${seconds} s`)
+const timer = setInterval(() => {
+  if (performance.now() >= untilMs) end(failed === 0 ? 0 : 1)
+  sent += 1
+  read(drawn()).catch(() => { failed += 1 })
+}, 1000 / Number(aSecond))
+// A chain that moves leaves this behind, so that it is asked anew where it stands.
+const look = setInterval(() => {
+  statusOf().then(({ position }) => { head = position }, () => {})
+}, 5000)
+
+function end (code) {
+  clearInterval(timer)
+  clearInterval(look)
+  console.log(`traffic: ${sent} reads, ${failed} of them without an answer`)
+  process.exit(code)
+}
+
+async function statusOf () {
+  return await (await fetch(`${admin}/status.json`, { signal: AbortSignal.timeout(patienceMs) })).json()
+}
+
+async function read ({ path, body }) {
+  const answer = await fetch(`${reads}${path}`, { ...(body && { method: 'POST', headers, body }), signal: AbortSignal.timeout(patienceMs) })
+  await answer.arrayBuffer()
+}
+
+// Most readers want what is new, and a few go far back: twice as far is half as likely.
+function drawn () {
+  const version = Number(head.version) - Math.floor(2 ** (14 * Math.random()))
+  // Applications read the head once and stay with it for a while, so that many read at the same version.
+  const pinned = Math.floor(version / 1000) * 1000
+  const page = Math.floor(Number(head.blockHeight) / 25) - 1 - Math.floor(8 * Math.random() ** 2)
+  const item = {
+    path: `/v1/tables/0x5eed/item?ledger_version=${pinned}`,
+    body: JSON.stringify({ key_type: 'u64', value_type: 'u64', key: String(Math.floor(8 * Math.random())) })
+  }
+  const reads = [
+    item, item, item,
+    { path: `/v1/accounts/0x1/modules?ledger_version=${pinned}&limit=2` },
+    { path: `/v1/blocks/by_version/${pinned + Math.floor(500 * Math.random())}` },
+    { path: `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${25 * page}&limit=25` },
+    { path: '/v1/accounts/0x1/modules?limit=1' },
+    { path: '/v1/' },
+    { path: '/v1/estimate_gas_price' }
+  ]
+  return reads[Math.floor(reads.length * Math.random())]
+}
