@@ -55,10 +55,10 @@ function drawn () {
   const reads = [
     item, item, item,
     { path: `/v1/accounts/0x1/modules?ledger_version=${pinned}&limit=2` },
-    { path: `/v1/blocks/by_version/${pinned + Math.floor(500 * Math.random())}` },
+    { path: `/v1/blocks/by_version/${version - version % 100}` },
     { path: `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${25 * page}&limit=25` },
     { path: '/v1/accounts/0x1/modules?limit=1' },
-    { path: '/v1/' },
+    { path: '/v1/info' },
     { path: '/v1/estimate_gas_price' }
   ]
   return reads[Math.floor(reads.length * Math.random())]
