@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse, parseAllDocuments } from 'yaml'
+
+/** The folder of the checkout. */
+export const root = join(import.meta.dirname, '../../..')
+
+/** A file of the checkout. */
+export const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
+
+/** A port as something names it. */
+export interface Port { readonly name?: string, readonly port?: number | string, readonly containerPort?: number, readonly targetPort?: string }
+
+/** A container, as far as a test looks at it. */
+export interface Container {
+  readonly image: string
+  readonly args: string[]
+  readonly ports: Port[]
+  readonly volumeMounts: Array<{ readonly name: string, readonly mountPath: string }>
+  readonly securityContext: object
+  readonly resources: { readonly limits: { readonly memory: string } }
+  readonly lifecycle?: { readonly preStop: { readonly sleep: { readonly seconds: number } } }
+  readonly [probe: `${string}Probe`]: { readonly httpGet?: { readonly path: string, readonly port: string }, readonly tcpSocket?: { readonly port: string } }
+}
+
+/** An object of Kubernetes, as far as a test looks at it. */
+export interface Manifest {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: { readonly name: string, readonly namespace?: string, readonly labels: Record<string, string> }
+  readonly spec: {
+    readonly replicas?: number
+    readonly selector: Record<string, string> & { readonly matchLabels: Record<string, string> }
+    readonly podSelector: { readonly matchLabels: Record<string, string> }
+    readonly ports: Port[]
+    readonly ingress: Array<{ readonly ports: Port[], readonly from?: unknown[] }>
+    readonly endpoints: Array<{ readonly port: string, readonly path: string }>
+    readonly jobLabel: string
+    readonly groups: unknown
+    readonly template: {
+      readonly metadata: { readonly labels: Record<string, string> }
+      readonly spec: {
+        readonly terminationGracePeriodSeconds: number
+        readonly containers: Container[]
+        readonly volumes: Array<{ readonly name: string, readonly secret?: { readonly secretName: string }, readonly configMap?: { readonly name: string } }>
+        readonly securityContext: object
+      }
+    }
+  }
+}
+
+/** What a kustomization.yaml says. */
+export interface Kustomization {
+  readonly resources?: string[]
+  readonly images?: Array<{ readonly name: string, readonly newTag: string }>
+  readonly configMapGenerator?: Array<{ readonly name: string, readonly files: string[] }>
+}
+
+/** Where the manifests are, from the checkout's folder. */
+export const folders = ['deploy/kubernetes', 'deploy/kubernetes/monitoring']
+
+/** The kustomization of a folder. */
+export const kustomizationOf = (folder: string): Kustomization => parse(text(folder, 'kustomization.yaml')) as Kustomization
+
+/** The files of a folder that its kustomization names as manifests. */
+export const filesOf = (folder: string): string[] => kustomizationOf(folder).resources?.filter(name => name.endsWith('.yaml')) ?? []
+
+/** Every YAML file of a folder, but for its kustomization. */
+export const yamlIn = (folder: string): string[] => readdirSync(join(root, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
+
+/** All objects of a folder, each with the file that it stands in. */
+export function manifestsOf (folder: string): Array<{ readonly file: string, readonly manifest: Manifest }> {
+  return filesOf(folder).flatMap(file => parseAllDocuments(text(folder, file)).map(document => ({ file: `${folder}/${file}`, manifest: document.toJS() as Manifest })))
+}
