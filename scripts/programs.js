@@ -13,7 +13,8 @@ const packages = {
   'redis-server': { 'apt-get': ['redis-server'], apk: ['redis'], dnf: ['redis'], brew: ['redis'] },
   prometheus: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
   promtool: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
-  chromium: { 'apt-get': ['chromium', 'fonts-dejavu-core'], apk: ['chromium', 'font-dejavu'], dnf: ['chromium'], brew: ['chromium'] }
+  chromium: { 'apt-get': ['chromium', 'fonts-dejavu-core'], apk: ['chromium', 'font-dejavu'], dnf: ['chromium'], brew: ['chromium'] },
+  'docker-compose': { 'apt-get': ['docker-compose'], apk: ['docker-compose'], dnf: ['docker-compose'], brew: ['docker-compose'] }
 }
 
 // Nobody is there to answer a package's questions.

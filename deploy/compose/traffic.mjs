@@ -9,26 +9,22 @@ let sent = 0
 let failed = 0
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => { end(0) })
 
-const { varve: { isSandbox }, position } = await statusOf()
-if (isSandbox !== true) {
+const status = await statusOf()
+if (status.varve.isSandbox !== true) {
   console.log('traffic: this varve reads from a node, which is asked for nothing that nobody wants to know')
   end(0)
 }
-let head = position
+let head = status.position
 console.log(`traffic: ${aSecond} reads a second for ${seconds} s`)
-const timer = setInterval(() => {
+setInterval(() => {
   if (performance.now() >= untilMs) end(failed === 0 ? 0 : 1)
   sent += 1
   read(drawn()).catch(() => { failed += 1 })
 }, 1000 / Number(aSecond))
 // A chain that moves leaves this behind, so that it is asked anew where it stands.
-const look = setInterval(() => {
-  statusOf().then(({ position }) => { head = position }, () => {})
-}, 5000)
+setInterval(() => { statusOf().then(({ position }) => { head = position }, () => {}) }, 5000)
 
 function end (code) {
-  clearInterval(timer)
-  clearInterval(look)
   console.log(`traffic: ${sent} reads, ${failed} of them without an answer`)
   process.exit(code)
 }
