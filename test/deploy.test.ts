@@ -1,16 +1,14 @@
-import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { parse } from 'yaml'
 import { helpOf } from '../src/cli/help.js'
 import { loadConfig } from '../src/config/load.js'
 import { hostAndPort } from '../src/config/schema.js'
-import { maskSecrets } from '../src/config/secrets.js'
 import { adminApp } from '../src/server/admin-app.js'
+import { checked } from './support/deploy/checked.js'
 import { commandOf, copyOf, lastOf, pairsOf, stagesIn } from './support/deploy/dockerfile.js'
-import { type Container, filesOf, folders, kustomizationOf, type Manifest, manifestsOf, root, text, yamlIn } from './support/deploy/manifests.js'
+import { folders, kustomizationOf, manifestsOf, root, text, varvePod } from './support/deploy/manifests.js'
 
 interface Service {
   image: string
@@ -36,31 +34,12 @@ const environment = pairsOf(lastOf(image, 'ENV'))
 const { services } = parse(text('docker-compose.yml')) as { services: Record<string, Service> }
 const varve = services['varve'] as Service
 const manifests = folders.flatMap(manifestsOf)
-const found = (kind: string, name = 'varve'): Manifest => {
-  const [{ manifest } = { manifest: undefined }] = manifests.filter(({ manifest }) => manifest.kind === kind && manifest.metadata.name === name)
-  if (manifest === undefined) throw new Error(`there is no ${kind} ${name}`)
-  return manifest
-}
-const pod = found('Deployment').spec.template.spec
-const container = pod.containers[0] as Container
+const { pod, container } = varvePod()
 const unit = text('deploy/systemd/varve.service')
 // Of every setting that a unit may give more than once.
 const settings = (name: string): string[] => [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
 const [, stop = ''] = /^const stopMs = ([0-9_]+)$/m.exec(text('src/workers/crew.ts')) ?? []
 const stopSeconds = Number(stop.replace('_', '')) / 1000
-
-/** A configuration as it is where its secrets lie in a folder, which here is another one. */
-async function checked (t: Test, file: string, folder: string, secrets: Record<string, string>): Promise<ReturnType<typeof loadConfig>['config']> {
-  const dir = t.testdir(secrets)
-  writeFileSync(join(dir, 'varve.yaml'), text(file).replaceAll(folder, dir))
-  await promisify(execFile)(process.execPath, ['--import', './scripts/typescript.js', 'src/cli.ts', 'check', join(dir, 'varve.yaml')], { cwd: root })
-  const { config, fromFiles } = loadConfig({}, { config: join(dir, 'varve.yaml') })
-  for (const secret of Object.values(secrets)) {
-    t.ok(JSON.stringify(config).includes(secret), 'every secret that is mounted is used')
-    t.notOk(JSON.stringify(maskSecrets(config, fromFiles)).includes(secret))
-  }
-  return config
-}
 
 t.test('every image is named by its whole version, and by the same one wherever it is named', async t => {
   const named = [...stages.map(({ image }) => image), ...Object.values(services).map(({ image }) => image), ...manifests.flatMap(({ manifest: { kind, spec } }) => kind === 'Deployment' ? spec.template.spec.containers.map(({ image }) => image) : [])]
@@ -151,75 +130,6 @@ t.test('whoever ends varve waits for as long as a stop may take', async t => {
   t.ok(Number(/^(\d+)s$/.exec(varve.stop_grace_period ?? '')?.[1]) > stopSeconds, 'compose')
   t.ok(pod.terminationGracePeriodSeconds > (container.lifecycle?.preStop.sleep.seconds ?? Infinity) + stopSeconds, 'Kubernetes')
   t.ok(Number(settings('TimeoutStopSec')[0]) > stopSeconds, 'systemd')
-})
-
-t.test('Kubernetes: every file is named by its kustomization, every file that it names exists, and none names a namespace', async t => {
-  for (const folder of [...folders, 'grafana']) {
-    const { resources = [], configMapGenerator = [] } = kustomizationOf(folder)
-    for (const name of [...resources, ...configMapGenerator.flatMap(({ files }) => files)]) t.ok(existsSync(join(root, folder, name)), `${folder}: ${name}`)
-    const generated = configMapGenerator.flatMap(({ files }) => files)
-    if (folder !== 'grafana') t.same(yamlIn(folder).sort(), [...filesOf(folder), ...generated].sort(), folder)
-  }
-  for (const { file, manifest: { metadata } } of manifests) t.equal(metadata.namespace, undefined, file)
-})
-
-t.test('Kubernetes: the configuration is one that varve understands, its secrets are files of the Secret, and nothing but the image decides where it listens', async t => {
-  const at = (kind: 'secret' | 'configMap'): string => container.volumeMounts.find(({ name }) => pod.volumes.find(volume => volume.name === name)?.[kind] !== undefined)?.mountPath ?? ''
-  t.equal(at('secret'), '/run/secrets/varve')
-  t.same(container.args, ['serve', '--config', `${at('configMap')}/varve.yaml`])
-  t.ok(helpOf('serve').includes('--config FILE'))
-  const config = await checked(t, 'deploy/kubernetes/varve.yaml', at('secret'), { 'admin-token': 'a-token-of-the-test', 'node-key': 'a-key-of-the-test', 'redis-password': 'a-password-of-the-test' })
-  t.equal(new URL(config.cache.redis.url ?? '').hostname, found('Service', 'varve-redis').metadata.name)
-  t.equal(config.upstreams.length, 1)
-  t.ok(config.cache.memory.maxMb <= 1024 / 2 && container.resources.limits.memory === '1Gi', 'the memory tier has room for what varve needs besides')
-  // The image has both addresses in its environment, which is stronger than this file.
-  t.notMatch(text('deploy/kubernetes/varve.yaml'), /^ *listen:/m)
-})
-
-t.test('Kubernetes: whatever selects something, or names a port of it, finds it', async t => {
-  const deployments = manifests.map(({ manifest }) => manifest).filter(({ kind }) => kind === 'Deployment')
-  const chosenBy = (labels: Record<string, string>): Manifest[] => deployments.filter(({ spec }) => Object.entries(labels).every(([key, value]) => spec.template.metadata.labels[key] === value))
-  for (const { manifest: { kind, metadata: { name }, spec } } of manifests) {
-    const labels = kind === 'Service' ? spec.selector : kind === 'NetworkPolicy' ? spec.podSelector.matchLabels : kind === 'ServiceMonitor' || kind === 'PrometheusRule' ? undefined : spec.selector.matchLabels
-    if (labels === undefined) continue
-    const [chosen, ...more] = chosenBy(labels)
-    t.ok(chosen !== undefined && more.length === 0, `${kind} ${name} is of one deployment`)
-    const ports = chosen?.spec.template.spec.containers[0]?.ports.map(({ name }) => name)
-    const wanted = kind === 'Service' ? spec.ports.map(({ targetPort }) => targetPort) : kind === 'NetworkPolicy' ? spec.ingress.flatMap(({ ports }) => ports.map(({ port }) => port)) : []
-    for (const port of wanted) t.ok(ports?.includes(port as string), `${kind} ${name}: ${port}`)
-  }
-  t.same(container.ports, [{ name: 'http', containerPort: 8080 }, { name: 'admin', containerPort: 9464 }])
-  const policy = found('NetworkPolicy').spec.ingress
-  t.same(policy.map(({ ports, from }) => [ports[0]?.port, from === undefined]), [['http', true], ['admin', false]], 'reads are for everybody, the admin listener is not')
-
-  const { selector, jobLabel, endpoints: [endpoint] } = found('ServiceMonitor').spec
-  const admin = found('Service', 'varve-admin')
-  t.match(admin.metadata.labels, selector.matchLabels)
-  t.notMatch(found('Service').metadata.labels, selector.matchLabels, 'each replica is asked once')
-  t.equal(endpoint?.port, admin.spec.ports[0]?.name)
-  t.ok(text('config/prometheus-rules.yml').includes(`up{job="${admin.metadata.labels[jobLabel]}"}`), 'by the job that the rules name')
-})
-
-t.test('Kubernetes: two replicas at least, of which each may do nothing but answer', async t => {
-  t.ok((found('Deployment').spec.replicas ?? 0) >= 2)
-  for (const { spec: { template: { spec } }, metadata: { name } } of [found('Deployment'), found('Deployment', 'varve-redis')]) {
-    t.match(spec.securityContext, { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }, name)
-    for (const one of spec.containers) t.match(one.securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } }, name)
-  }
-  t.match(pod, { automountServiceAccountToken: false, enableServiceLinks: false })
-})
-
-t.test('Kubernetes is given the rules and all dashboards as they are, each small enough to be applied', async t => {
-  const made = join(t.testdir(), 'rule.yaml')
-  await promisify(execFile)(process.execPath, [join(root, 'scripts/prometheus-rule.js'), made])
-  t.equal(text('deploy/kubernetes/monitoring/prometheus-rule.yaml'), readFileSync(made, 'utf8'), 'run node scripts/prometheus-rule.js')
-  t.same(found('PrometheusRule').spec.groups, (parse(text('config/prometheus-rules.yml')) as { groups: unknown }).groups)
-
-  t.ok(kustomizationOf('deploy/kubernetes/monitoring').resources?.includes('../../../grafana'))
-  const { configMapGenerator = [] } = kustomizationOf('grafana')
-  t.same(configMapGenerator.map(({ name, files: [file] }) => [name, file]), readdirSync(join(root, 'grafana/dashboards')).map(file => [`varve-dashboard-${file.replace('.json', '')}`, `dashboards/${file}`]))
-  // kubectl writes what it applies a second time into an annotation, for which there is so much room.
-  for (const { files: [file = ''] } of configMapGenerator) t.ok(statSync(join(root, 'grafana', file)).size * 1.2 < 262_144, file)
 })
 
 t.test('systemd: the unit gives varve what its configuration asks for, reads it anew, and tries no mistake again', async t => {

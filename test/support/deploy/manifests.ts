@@ -72,3 +72,18 @@ export const yamlIn = (folder: string): string[] => readdirSync(join(root, folde
 export function manifestsOf (folder: string): Array<{ readonly file: string, readonly manifest: Manifest }> {
   return filesOf(folder).flatMap(file => parseAllDocuments(text(folder, file)).map(document => ({ file: `${folder}/${file}`, manifest: document.toJS() as Manifest })))
 }
+
+/** The one object of a kind and a name. */
+export function found (kind: string, name = 'varve'): Manifest {
+  const [one] = folders.flatMap(manifestsOf).filter(({ manifest }) => manifest.kind === kind && manifest.metadata.name === name)
+  if (one === undefined) throw new Error(`there is no ${kind} ${name}`)
+  return one.manifest
+}
+
+/** The pods that varve runs in, and varve itself in them. */
+export function varvePod (): { readonly pod: Manifest['spec']['template']['spec'], readonly container: Container } {
+  const pod = found('Deployment').spec.template.spec
+  const [container] = pod.containers
+  if (container === undefined) throw new Error('there is no container')
+  return { pod, container }
+}
