@@ -12,6 +12,8 @@ export interface LogLines {
 export interface LogLinesOptions {
   /** Takes out of a line what must not be read. */
   readonly mask: (line: string) => string
+  /** How a line is written for who reads it. */
+  readonly render: (line: string) => string
   /** Told when there is room again, with how many lines were lost meanwhile. */
   readonly onRoom: (lost: number) => void
 }
@@ -27,7 +29,7 @@ const warning = '4'
 const access = '"msg":"answered"}\n'
 
 /** Writes lines where there is room: a disk that is full, a reader that is gone or stuck, cost lines and nothing else. */
-export function logLines ({ out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'>, { mask, onRoom }: LogLinesOptions): LogLines {
+export function logLines ({ out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'>, { mask, render, onRoom }: LogLinesOptions): LogLines {
   let lost = 0
   let told = 0
   let isTorn = false
@@ -49,7 +51,7 @@ export function logLines ({ out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'
         return
       }
       const speaksOfOthers = (line[levelAt] ?? '') >= warning || line.endsWith(access)
-      const text = speaksOfOthers ? mask(line) : line
+      const text = render(speaksOfOthers ? mask(line) : line)
       // Of the last line before a disk was full there may be a part.
       const begun = isTorn ? `\n${text}` : text
       isTorn = false

@@ -46,11 +46,11 @@ t.test('without an upstream varve serves the embedded node, says so, and the thr
 
 t.test('SIGHUP ends a varve whose terminal is gone, for nobody is left to read its configuration anew', together, async t => {
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const varve = start(t, ['--upstream', stub.url, ...free], { isTerminal: true, hasLostTerminal: true })
+  const varve = start(t, ['--upstream', stub.url, ...free], { environment: { NO_COLOR: '1' }, isTerminal: true, hasLostTerminal: true })
   await varve.saw(/the node answers/)
   varve.signal('SIGHUP')
   t.equal(await varve.code, 0)
-  t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGHUP' }, { msg: 'stopped' }])
+  t.match(varve.out(), / info {2}stopping signal=SIGHUP\n.* info {2}stopped\n$/)
 })
 
 t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses that it took', together, async t => {
@@ -66,6 +66,15 @@ t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses t
   t.equal(varve.out().trim().split('\n').length, varve.log().length, 'no banner where nobody looks')
   t.match(varve.log().at(-2), { msg: 'stopping', signal: 'SIGINT' })
   t.notMatch(varve.out() + varve.err(), /s3cret/)
+})
+
+t.test('a person at a terminal sees lines that are written for people, in colours, and no JSON', together, async t => {
+  const varve = start(t, free, { isTerminal: true })
+  await varve.saw(/the node answers/)
+  varve.signal('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.same(varve.log(), [])
+  t.match(varve.out(), '\u001b[33mwarn \u001b[0m no upstream is configured')
 })
 
 t.test('a person at a terminal sees the banner, with the node but without what its URL may hide', together, async t => {
@@ -100,9 +109,8 @@ t.test('a password that Redis refuses is told to an operator, and neither log no
   const [redis, stub] = [await startRedis(t, { password: 'r1ght' }), await stubNode(t, (_request, response) => { ok(response, '[]') })]
   for (const cache of [`url: "redis://:s3cret@${redis.host}"`, `url: "redis://${redis.host}", password: s3cret`, `url: "redis://s3cret:s3cret@${redis.host}"`]) {
     const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
-    const varve = start(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], { isTerminal: true })
-    const [, url = ''] = await varve.saw(/"url":"(\S+?)","adminUrl":\S+,"msg":"listening".*(?:\n.*)*the node answers/)
-    const [, adminUrl = ''] = await varve.saw(/"adminUrl":"(\S+?)"/)
+    const varve = start(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], { environment: { NO_COLOR: '1' }, isTerminal: true })
+    const [, url = '', adminUrl = ''] = await varve.saw(/^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* the node answers node=/m)
     t.match(await ask(url, '/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 }, 'reads go on without it')
     const { body } = await ask(adminUrl, '/readyz')
     t.match(JSON.parse(body), { ready: true, degraded: [/^Redis does not answer: .*WRONGPASS/] })

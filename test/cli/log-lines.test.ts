@@ -11,7 +11,7 @@ function linesTo (): { lines: LogLines, disk: { isFull: boolean, waiting: number
       if (!disk.isFull) disk.text.push(String(text))
       done?.(disk.isFull ? new Error('ENOSPC') : null)
     }
-  }, { mask: line => line.replace('s3cret', '***'), onRoom: lost => { told.push(lost) } })
+  }, { mask: line => line.replace('s3cret', '***'), render: line => line, onRoom: lost => { told.push(lost) } })
   return { lines, disk, told }
 }
 
