@@ -12,6 +12,11 @@ export function keysThatStay (before: Config, now: Config): string[] {
   return atStart.filter(path => !isDeepStrictEqual(valueAt(before, path), valueAt(now, path))).map(path => path.join('.'))
 }
 
+/** Whether a key is taken in when varve is started, and not by a process that runs. */
+export function isReadAtStart (key: string): boolean {
+  return atStart.some(path => key === path.join('.') || key.startsWith(`${path.join('.')}.`))
+}
+
 /** Refuses to go over to the embedded node, which is begun with varve alone; and from it, where what is kept of its chain would be taken for another's. */
 export function requireNodes (before: Config, now: Config, mayLeaveSandbox: boolean): void {
   const [had, has] = [before.upstreams.length > 0, now.upstreams.length > 0]

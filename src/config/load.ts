@@ -25,8 +25,8 @@ export interface Loaded {
   readonly fromFiles: readonly string[]
 }
 
-// Each override, from weak to strong, and the key that it sets.
-const overrides = [
+/** What the environment and the command line may set beside the file, and the key that each sets. */
+export const overrides = [
   { variable: 'VARVE_UPSTREAM', flag: 'upstream', path: ['upstreams'] },
   { variable: 'VARVE_LISTEN', flag: 'listen', path: ['listen'] },
   { variable: 'VARVE_ADMIN', flag: 'admin', path: ['admin', 'listen'] },

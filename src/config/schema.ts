@@ -4,25 +4,26 @@ import { isEnoughFor } from './budgets.js'
 import { refuseEqualClients, refuseEqualNames } from './equal.js'
 import { isNetwork, namedNetworks } from './networks.js'
 
-const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -')
+const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe('a name of letters, digits, `_` `.` `-`')
 const milliseconds = z.int().min(0).max(3_600_000)
 const positive = z.int().min(1).max(1_000_000_000)
-const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').nullable().default(null)
+// What no type says is said in words, for the reference in docs/configuration.md.
+const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file').nullable().default(null)
 
-const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080')
-const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081')
+const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080').describe('HOST:PORT')
+const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081').describe('an http or https URL')
 const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://127.0.0.1:6379')
   // The library would take its own settings from a query, above varve's.
   .refine(text => !/[?#]/.test(text), 'expected a URL without query or fragment: what may be set has keys of its own beside it')
   // A slash that was not escaped in a password would make a host of the user's name, and a path of what is to stay secret.
-  .refine(text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname), 'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F')
-const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example')
+  .refine(text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname), 'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F').describe('a redis or rediss URL')
+const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example').describe('an origin')
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
 
 // It travels in a header, behind a word and a blank.
-const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks')
+const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks').describe('printable ASCII without blanks')
 
 const upstream = z.strictObject({
   name: name.optional(),
@@ -67,7 +68,7 @@ export const configSchema = z.strictObject({
     level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
     access: z.boolean().default(false)
   }).prefault({}),
-  trustProxy: z.array(z.string().refine(isNetwork, `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`)).default([]),
+  trustProxy: z.array(z.string().refine(isNetwork, `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`).describe('an address or a network')).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
   upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) }),

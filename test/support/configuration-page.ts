@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { isReadAtStart } from '../../src/config/exchange.js'
+import { overrides } from '../../src/config/load.js'
+import { configSchema } from '../../src/config/schema.js'
+
+/** What is read of a JSON schema. */
+interface Shape {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly items?: Shape
+  readonly anyOf?: readonly Shape[]
+  readonly required?: readonly string[]
+  readonly additionalProperties?: Shape | false
+}
+
+/** A key with all that is said of it. */
+interface Row {
+  readonly key: string
+  readonly shape: Shape
+  readonly isRequired: boolean
+}
+
+const code = (text: string): string => `\`${text}\``
+const schema = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as Shape
+const head = '| key | is | default | SIGHUP | meaning |\n|---|---|---|---|---|'
+
+/** What docs/configuration.md says of every key, as it is to be between its two marks. */
+export function configurationPage (): string {
+  const meanings = meaningsIn(readFileSync(join(import.meta.dirname, '../../config/varve.yaml'), 'utf8'))
+  const tops = Object.entries(schema.properties ?? {})
+  const plain = tops.filter(([, shape]) => !isGroup(shape)).flatMap(([key, shape]) => rowsOf(key, shape, false))
+  const groups = tops.filter(([, shape]) => isGroup(shape)).map(([key, shape]) => ({ key, rows: rowsOf(key, shape, false) }))
+  const tableOf = (rows: readonly Row[]): string => `${head}\n${rows.map(row => lineOf(row, meanings)).join('\n')}\n`
+  const sections = groups.map(({ key, rows }) => `### ${key}\n\n${meanings.has(key) && !rows.some(row => row.key === key) ? `${escaped(meanings.get(key) ?? '')}\n\n` : ''}${tableOf(rows)}`)
+  return `\n### By themselves\n\n${tableOf(plain)}\n${sections.join('\n')}\n`
+}
+
+/** Every key of which the page has a row. */
+export function keysOnPage (): string[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, shape]) => rowsOf(key, shape, false)).map(({ key }) => key)
+}
+
+/** What config/varve.yaml says beside each key, by its path; of a list's items with [] in it. */
+export function meaningsIn (yaml: string): Map<string, string> {
+  const meanings = new Map<string, string>()
+  const path: Array<{ readonly indent: number, readonly key: string }> = []
+  let last: string | undefined
+  for (const line of yaml.split('\n')) {
+    // The example node is a comment as a whole.
+    const isExample = /^# (?:- | {2})/.test(line)
+    const [, indent = '', key, comment] = /^( *(?:- )?)([A-Za-z]+):.*?(?:\s# (.*))?$/.exec(isExample ? line.slice(2) : line) ?? []
+    const [, more] = /^#? +# (.*)$/.exec(line) ?? []
+    if (key !== undefined) {
+      while ((path.at(-1)?.indent ?? -1) >= indent.length) path.pop()
+      if (!isExample) path.push({ indent: indent.length, key })
+      last = isExample ? `upstreams[].${key}` : path.map(part => part.key).join('.')
+      if (comment !== undefined) meanings.set(last, comment.trim())
+    } else if (more !== undefined && last !== undefined) {
+      meanings.set(last, `${meanings.get(last) ?? ''} ${more}`.trim())
+    } else if (line.startsWith('#')) last = undefined
+  }
+  return meanings
+}
+
+function isGroup (shape: Shape): boolean {
+  return shape.properties !== undefined || shape.items?.properties !== undefined
+}
+
+function rowsOf (key: string, shape: Shape, isRequired: boolean): Row[] {
+  const below = (prefix: string, { properties = {}, required = [] }: Shape): Row[] => Object.entries(properties).flatMap(([name, inner]) => rowsOf(`${prefix}.${name}`, inner, required.includes(name)))
+  if (shape.properties !== undefined) return below(key, shape)
+  const own = { key, shape, isRequired }
+  return shape.items?.properties === undefined ? [own] : [own, ...below(`${key}[]`, shape.items)]
+}
+
+function lineOf ({ key, shape, isRequired }: Row, meanings: ReadonlyMap<string, string>): string {
+  const set = overrides.find(({ path }) => path.join('.') === key)
+  const by = set === undefined ? '' : ` (${code(`--${set.flag}`)}, ${code(set.variable)})`
+  const fallback = isRequired ? 'must be given' : shape.default === undefined ? 'by its place' : code(JSON.stringify(shape.default))
+  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${isReadAtStart(key) ? 'at a start' : 'yes'} | ${escaped(meanings.get(key) ?? `see ${code(key.slice(0, key.indexOf('[]')))}`)}${by} |`
+}
+
+function typeOf (shape: Shape): string {
+  if (shape.anyOf !== undefined) return shape.anyOf.map(typeOf).join(', or ')
+  if (shape.const !== undefined) return code(String(shape.const))
+  if (shape.enum !== undefined) return shape.enum.map(value => code(String(value))).join(', ')
+  if (shape.description !== undefined) return shape.description
+  switch (shape.type) {
+    case 'boolean': return '`true`, `false`'
+    case 'integer': return `a whole number${rangeOf(shape)}`
+    case 'number': return `a number${rangeOf(shape)}`
+    case 'null': return code('null')
+    case 'array': return shape.items?.properties === undefined ? `a list: ${typeOf(shape.items ?? {})}` : 'a list of maps'
+    case 'object': return 'a map of texts'
+    default: return 'a text'
+  }
+}
+
+function rangeOf ({ minimum = 0, maximum = Infinity }: Shape): string {
+  return maximum >= Number.MAX_SAFE_INTEGER ? `, ${minimum} or more` : `, ${minimum} to ${maximum.toLocaleString('en')}`
+}
+
+function escaped (text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('<', '&lt;')
+}
