@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { blocksIn, faultsIn } from './support/readme/blocks.js'
+import { configured } from './support/readme/configured.js'
+import { pagesIn } from './support/readme/pages.js'
+import { Places } from './support/readme/places.js'
+import { isNode, isServer } from './support/readme/server.js'
+import { isAsShown } from './support/readme/shown.js'
+
+const fence = '```'
+const page = (...lines: string[]): string => lines.join('\n').replaceAll('~~~', fence)
+const faults = (...lines: string[]): string[] => faultsIn(blocksIn('p.md', page(...lines)))
+
+t.test('every block of the README and of docs/ is run or checked by npm run readme, or says in a comment why not', async t => {
+  t.same(pagesIn(join(import.meta.dirname, '..')).flatMap(({ blocks }) => faultsIn(blocks)), [])
+})
+
+t.test('the blocks of a page are found with their place, their language and what their commands print', async t => {
+  const blocks = blocksIn('p.md', page('# A', '', '~~~sh', 'echo 1', '', 'echo 2', '~~~', '', '~~~', '1', '2', '~~~', 'text', '- a list', '  ~~~yaml', '  a:', '    b: 1', '  ~~~', ''))
+  t.match(blocks, [
+    { page: 'p.md', line: 3, language: 'sh', text: 'echo 1\n\necho 2', shown: { text: '1\n2', numbersDiffer: false }, notRun: undefined, exitCode: 0 },
+    { line: 15, language: 'yaml', text: 'a:\n  b: 1', shown: undefined }
+  ])
+  t.equal(blocks.length, 2)
+  t.throws(() => blocksIn('p.md', page('~~~sh', 'echo')), { message: 'p.md:1: a block without an end' })
+  t.equal(blocksIn('p.md', ['````md', fence, 'x', fence, '````'].join('\n')).length, 1)
+})
+
+t.test('comments above a block tell what no reader needs to see: that it is not run, its file, its exit code, numbers that differ', async t => {
+  const [first, second, third] = blocksIn('p.md', page('<!-- not run: wants a cluster -->', '~~~sh', 'x', '~~~', '<!-- file: a.yaml -->', '', '~~~yaml', 'a: 1', '~~~', '<!-- exit code: 2 -->', '~~~sh', 'false', '~~~', '<!-- numbers differ -->', '~~~', '7', '~~~'))
+  t.match([first, second, third], [{ notRun: 'wants a cluster' }, { file: 'a.yaml', notRun: undefined }, { exitCode: 2, shown: { text: '7', numbersDiffer: true } }])
+  t.match(blocksIn('p.md', page('<!-- not run: x -->', 'text', '~~~sh', 'x', '~~~')), [{ notRun: undefined }], 'a comment speaks of what stands right below')
+})
+
+t.test('a block that nothing can be done with, and no reason why, is a fault', async t => {
+  t.same(faults('~~~sh', 'x', '~~~', '~~~', 'y', '~~~', '~~~json', '{}', '~~~', '~~~promql', 'up', '~~~', '~~~yaml', '~~~', '~~~console', 'x', '~~~'), [])
+  t.same(faults('text', '~~~', 'x', '~~~'), ['p.md:2: a block without a language stands right below the commands that print it; else <!-- not run: REASON --> stands above it'])
+  t.match(faults('~~~sh', 'x', '~~~', 'text', '~~~', 'y', '~~~'), [/^p\.md:5: /])
+  t.match(faults('~~~sh', 'x', '~~~', '~~~', 'y', '~~~', '~~~', 'z', '~~~'), [/^p\.md:7: /])
+  t.same(faults('~~~ts', 'x', '~~~'), ['p.md:1: blocks of ts are not run; else <!-- not run: REASON --> stands above it'])
+  t.same(faults('<!-- not run: -->', '~~~sh', 'x', '~~~'), ['p.md:2: "not run" wants a reason'])
+  t.same(faults('<!-- not run: a type, not a program -->', '~~~ts', 'x', '~~~'), [])
+})
+
+t.test('what is printed holds against what is shown: to the letter, but for long numbers, blanks at the end, and what dots stand for', async t => {
+  const holds = (printed: string, text: string, numbersDiffer = false): boolean => isAsShown(printed, { text, numbersDiffer })
+  t.ok(holds('HTTP/1.1 200 OK\r\nversion: 20104\r\n\n', 'HTTP/1.1 200 OK\nversion: 99999999'))
+  t.notOk(holds('HTTP/1.1 404 Not Found\n', 'HTTP/1.1 200 OK'))
+  t.notOk(holds('hit\nmore\n', 'hit'))
+  t.notOk(holds('hit\n', 'hit\nmore'))
+  t.notOk(holds('0x1234ab\n', '0x5678ab'), 'what is in a word is no number')
+  t.ok(holds('975 25 stored\n', '1000 9 stored', true))
+  t.notOk(holds('975 25 stored\n', '1000 9 stored'))
+  t.ok(holds('a long line b\nc\nd\ne\n', 'a ... b\n...\ne'))
+  t.notOk(holds('a b\n', 'a ... c'))
+  t.ok(holds('', ''))
+  t.notOk(holds('x.y', 'x+y'))
+})
+
+t.test('a server is told from what ends by itself', async t => {
+  for (const command of ['npm start', 'npm start &', 'npm start -- --upstream http://127.0.0.1:8081', 'varve serve --workers 2', 'varve --redis redis://h', 'node dist/cli.js', 'VARVE_WORKERS=2 npm start', 'varve sandbox --seed 7']) t.ok(isServer(command), command)
+  for (const command of ['varve check FILE', 'varve --help', 'varve serve --help', 'node dist/cli.js explain GET /v1', 'curl http://127.0.0.1:8080', 'npm test']) t.notOk(isServer(command), command)
+  t.same(['varve sandbox', 'varve serve', 'varve'].map(isNode), [true, false, false])
+})
+
+t.test('pages name the usual ports, and are followed at free ones', async t => {
+  const places = await Places.find()
+  const ports = [8080, 9464, 8081, 6379] as const
+  t.equal(new Set(ports.map(port => places.port(port))).size, 4)
+  const text = 'curl http://127.0.0.1:8080/v1 redis://localhost:6379 http://10.0.0.1:8080 127.0.0.1:80801'
+  t.equal(places.here(text), `curl http://127.0.0.1:${places.port(8080)}/v1 redis://127.0.0.1:${places.port(6379)} http://10.0.0.1:8080 127.0.0.1:80801`)
+  t.equal(places.there(places.here('at 127.0.0.1:9464')), 'at 127.0.0.1:9464')
+})
+
+t.test('a configuration of a page is checked with its variables set and its files there', async t => {
+  const { env, file } = configured('a: "${KEY}"\nb: ${R_URL}\nc: "${file:/run/x}"\ncaFile: /etc/ca.pem\n', join(t.testdir(), 'in')) // eslint-disable-line no-template-curly-in-string
+  t.same(env, { KEY: 'k-KEY', R_URL: 'redis://127.0.0.1:1' })
+  t.match(readFileSync(file, 'utf8'), /^a: "\$\{KEY\}"\nb: \$\{R_URL\}\nc: "\$\{file:\/\S+secret\}"\ncaFile: \/\S+secret\n$/)
+})

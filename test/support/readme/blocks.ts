@@ -1,0 +1,102 @@
+/** A fenced block of a page. */
+export interface Block {
+  readonly page: string
+  /** Where it begins. */
+  readonly line: number
+  readonly language: string
+  readonly text: string
+  /** Why it is not run, in the words of the page's author. */
+  readonly notRun: string | undefined
+  /** The name under which it is to be there for what follows. */
+  readonly file: string | undefined
+  /** The code with which its last command ends. */
+  readonly exitCode: number
+  /** What its commands print, by the page. */
+  readonly shown: Shown | undefined
+}
+
+/** What a page shows of what commands print. */
+export interface Shown {
+  readonly text: string
+  /** Whether any number in it may be another one: else only long ones may, which come of the hour. */
+  readonly numbersDiffer: boolean
+}
+
+/** What the author tells of a block in comments that no reader sees. */
+interface Marks {
+  notRun?: string
+  file?: string
+  exitCode?: number
+  numbersDiffer?: true
+}
+
+/** What can be done with blocks of a language, others being for the eye alone. */
+export const ways = { sh: 'run', console: 'run', yaml: 'check', promql: 'check', json: 'check' } as const
+
+/** A language of blocks that something can be done with. */
+export type Way = keyof typeof ways
+
+/** The blocks of a page in its order; what stands unnamed right below commands is what they print. */
+export function blocksIn (page: string, text: string): Block[] {
+  const blocks: Block[] = []
+  const lines = text.split('\n')
+  let marks: Marks = {}
+  // Only what stands right below a block belongs to it.
+  let above: Block | undefined
+  for (let at = 0; at < lines.length; at++) {
+    const line = lines[at] ?? ''
+    const [, indent = '', fence, language = ''] = /^( *)(`{3,})\s*([^`]*?)\s*$/.exec(line) ?? []
+    if (fence === undefined) {
+      const isComment = readMark(line, marks)
+      if (line.trim() !== '' && !isComment) [marks, above] = [{}, undefined]
+      continue
+    }
+    const end = lines.findIndex((other, nth) => nth > at && other.trim() === fence)
+    if (end === -1) throw new Error(`${page}:${at + 1}: a block without an end`)
+    const inner = lines.slice(at + 1, end).map(other => other.startsWith(indent) ? other.slice(indent.length) : other).join('\n')
+    if (language === '' && above !== undefined && wayOf(above) === 'run' && above.shown === undefined) {
+      blocks[blocks.length - 1] = { ...above, shown: { text: inner, numbersDiffer: marks.numbersDiffer === true } }
+      above = undefined
+    } else {
+      above = { page, line: at + 1, language, text: inner, notRun: marks.notRun, file: marks.file, exitCode: marks.exitCode ?? 0, shown: undefined }
+      blocks.push(above)
+    }
+    marks = {}
+    at = end
+  }
+  return blocks
+}
+
+/** What is to be done with a block: undefined where nothing can be. */
+export function wayOf ({ language }: Pick<Block, 'language'>): 'run' | 'check' | undefined {
+  return isWay(language) ? ways[language] : undefined
+}
+
+function isWay (language: string): language is Way {
+  return Object.hasOwn(ways, language)
+}
+
+/** What is wrong with how blocks are marked: each is run or checked, or says why not. */
+export function faultsIn (blocks: readonly Block[]): string[] {
+  return blocks.flatMap(block => {
+    const place = `${block.page}:${block.line}`
+    if (block.notRun === '') return [`${place}: "not run" wants a reason`]
+    if (block.notRun !== undefined || wayOf(block) !== undefined) return []
+    const what = block.language === '' ? 'a block without a language stands right below the commands that print it' : `blocks of ${block.language} are not run`
+    return [`${place}: ${what}; else <!-- not run: REASON --> stands above it`]
+  })
+}
+
+function readMark (line: string, marks: Marks): boolean {
+  const [, name, , value = ''] = /^ *<!-- ([a-z ]+?)(: *(.*?))? *-->$/.exec(line) ?? []
+  switch (name) {
+    case 'not run': marks.notRun = value.trim()
+      break
+    case 'file': marks.file = value
+      break
+    case 'exit code': marks.exitCode = Number(value)
+      break
+    case 'numbers differ': marks.numbersDiffer = true
+  }
+  return /^ *<!--.*-->$/.test(line)
+}

@@ -1,0 +1,119 @@
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Test } from 'tap'
+import { startSandbox } from '../../../src/sandbox/sandbox.js'
+import { ask } from '../client.js'
+import { ended } from '../npm.js'
+import { startRedis } from '../redis-server.js'
+import { until } from '../until.js'
+import { type Block, wayOf } from './blocks.js'
+import { configured } from './configured.js'
+import { type Places } from './places.js'
+import { Server, isNode, isServer } from './server.js'
+import { isAsShown } from './shown.js'
+
+/** Who follows a page from its top to its end, in a clone. */
+export class Follower {
+  readonly #clone: string
+  readonly #places: Places
+  readonly #env: NodeJS.ProcessEnv
+  #varve: Server | undefined
+  #node: Server | undefined
+
+  constructor (t: Test, clone: string, places: Places) {
+    this.#clone = clone
+    this.#places = places
+    this.#env = envOf(clone, places)
+    t.teardown(() => {
+      this.#varve?.kill()
+      this.#node?.kill()
+    })
+  }
+
+  /** Starts what stands outside of varve where a page speaks of it: a node, a Redis; and has the clone's examples speak of them. */
+  async surround (t: Test, blocks: readonly Block[]): Promise<void> {
+    const text = blocks.filter(({ notRun }) => notRun === undefined).map(({ text }) => text).join('\n')
+    if (/:6379\b/.test(text)) await startRedis(t, { port: this.#places.port(6379) })
+    if (!text.split('\n').some(isNode)) {
+      const sandbox = await startSandbox({ port: this.#places.port(8081) })
+      t.teardown(async () => { await sandbox.close() })
+    }
+    const folder = join(this.#clone, 'config')
+    for (const file of readdirSync(folder).filter(name => name.endsWith('.yaml'))) writeFileSync(join(folder, file), this.#places.here(readFileSync(join(folder, file), 'utf8')))
+  }
+
+  /** Does what a block says; what is wrong with it, or undefined. */
+  async follow (block: Block): Promise<string | undefined> {
+    if (block.notRun !== undefined) return undefined
+    if (wayOf(block) === 'run') return await this.#run(block)
+    if (block.language === 'json') return faultOf(() => { JSON.parse(block.text) })
+    if (block.language === 'promql') return await this.#promql(block.text)
+    if (block.file !== undefined) writeFileSync(join(this.#clone, block.file), this.#places.here(block.text))
+    const { file, env } = configured(block.text, join(this.#clone, '.page'))
+    const { code, err } = await ended('varve', ['check', file], { cwd: this.#clone, env: { ...this.#env, ...env } })
+    return code === 0 ? undefined : `varve check: ${err}`
+  }
+
+  /** Closes the terminals. */
+  async leave (): Promise<void> {
+    await this.#varve?.stop()
+    await this.#node?.stop()
+  }
+
+  async #run ({ text, shown, exitCode }: Block): Promise<string | undefined> {
+    const commands = text.split('\n').some(isServer) ? text.split('\n').filter(line => line.trim() !== '') : [text]
+    let printed = ''
+    for (const command of commands) {
+      if (isServer(command)) {
+        await this.#start(command)
+        continue
+      }
+      if (/:(?:8080|9464)\b/.test(command) && this.#varve === undefined) await this.#start('npm start')
+      const { code, out } = await ended('timeout', ['60', 'sh', '-ec', `exec 2>&1\n${this.#places.here(command)}`], { cwd: this.#clone, env: this.#env })
+      printed += this.#places.there(out)
+      if (code !== exitCode) return `ended with ${code}, not ${exitCode}:\n${printed}`
+    }
+    return shown === undefined || isAsShown(printed, shown) ? undefined : `prints\n${printed}\nand the page shows\n${shown.text}`
+  }
+
+  async #start (command: string): Promise<void> {
+    if (isNode(command)) {
+      const listen = command.includes('--listen') ? '' : ` --listen 127.0.0.1:${this.#places.port(8081)}`
+      this.#node = await Server.start(`${this.#places.here(command)}${listen}`, this.#clone, this.#env)
+      return
+    }
+    // There is one at an address: who follows the page ends the one before.
+    const before = this.#varve
+    this.#varve = undefined
+    await before?.stop()
+    this.#varve = await Server.start(this.#places.here(command), this.#clone, this.#env)
+    await until(async () => (await ask(`http://127.0.0.1:${this.#places.port(9464)}`, '/readyz')).status === 200, 'varve is ready', 30_000)
+  }
+
+  async #promql (text: string): Promise<string | undefined> {
+    const file = join(this.#clone, '.rules.json')
+    const rules = text.split(/\n\s*\n/).map((expr, nth) => ({ record: `page:${nth}`, expr }))
+    writeFileSync(file, JSON.stringify({ groups: [{ name: 'page', rules }] }))
+    const { code, out, err } = await ended('promtool', ['check', 'rules', file])
+    return code === 0 ? undefined : `promtool: ${out}${err}`
+  }
+}
+
+/** What a reader's terminal has: no settings of varve's but the free ports, and `varve` on PATH as an installed package has it. */
+function envOf (clone: string, places: Places): NodeJS.ProcessEnv {
+  const bin = join(clone, '.bin')
+  mkdirSync(bin, { recursive: true })
+  writeFileSync(join(bin, 'varve'), `#!/bin/sh\nexec node '${clone}/dist/cli.js' "$@"\n`)
+  chmodSync(join(bin, 'varve'), 0o755)
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('VARVE_') && !name.startsWith('npm_'))
+  return { ...Object.fromEntries(own), PATH: `${bin}:${process.env['PATH'] ?? ''}`, VARVE_LISTEN: `127.0.0.1:${places.port(8080)}`, VARVE_ADMIN: `127.0.0.1:${places.port(9464)}` }
+}
+
+function faultOf (act: () => void): string | undefined {
+  try {
+    act()
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}

@@ -1,0 +1,15 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Block, blocksIn } from './blocks.js'
+
+/** A page that people read, with its blocks. */
+export interface Page {
+  readonly name: string
+  readonly blocks: readonly Block[]
+}
+
+/** The README and every page of docs/, in the order in which a reader comes to them. */
+export function pagesIn (root: string): Page[] {
+  const names = ['README.md', ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).sort().map(name => `docs/${name}`)]
+  return names.map(name => ({ name, blocks: blocksIn(name, readFileSync(join(root, name), 'utf8')) }))
+}
