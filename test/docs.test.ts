@@ -23,7 +23,7 @@ t.test('config/varve.yaml has every key with its default, and a comment on each'
 
 t.test('every ready example is a valid configuration', async t => {
   for (const file of readdirSync(join(root, 'config')).filter(name => name.endsWith('.yaml'))) {
-    t.ok(loadConfig({ GATEWAY_KEY: 'k', WALLET_KEY: 'w', EXPLORER_KEY: 'e', REDIS_URL: 'redis://h' }, { config: join(root, 'config', file) }), file)
+    t.ok(loadConfig({ GATEWAY_KEY: 'k', ARCHIVE_KEY: 'k', REDIS_PASSWORD: 'p', WALLET_KEY: 'w', EXPLORER_KEY: 'e', REDIS_URL: 'redis://h' }, { config: join(root, 'config', file) }), file)
   }
 })
 

@@ -1,0 +1,119 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { loadConfig } from '../src/config/load.js'
+import { type Command, start } from './cli/command.js'
+import { ask, type Ask, type Got } from './support/client.js'
+import { startCluster } from './support/redis-cluster.js'
+import { startRedis } from './support/redis-server.js'
+import { nodeOf } from './support/replicas.js'
+import { ok, stubNode } from './support/stub-node.js'
+import { until } from './support/until.js'
+
+const folder = join(import.meta.dirname, '../config')
+const old = '/v1/accounts/0x1/modules?ledger_version=500&limit=1'
+const recent = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
+const block = '/v1/blocks/by_version/2000'
+const started = new Set<string>()
+
+/** An example that runs, with its addresses swapped for those of the test. */
+interface Example {
+  readonly varve: Command
+  get (target: string, how?: Ask): Promise<Got>
+  status (): Promise<{ upstreams: Array<{ name: string, state: string }> }>
+}
+
+async function run (t: Test, name: string, swaps: Readonly<Record<string, string>>, environment: Readonly<Record<string, string>> = {}): Promise<Example> {
+  started.add(name)
+  let text = readFileSync(join(folder, name), 'utf8')
+  for (const [theirs, ours] of Object.entries(swaps)) {
+    t.ok(text.includes(theirs), `${name} has ${theirs}`)
+    text = text.replaceAll(theirs, ours)
+  }
+  const file = join(t.testdir({ [name]: text }), name)
+  const varve = start(t, ['serve', '--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], { environment })
+  const [, url = '', adminUrl = ''] = await varve.saw(/"url":"(\S+?)","adminUrl":"(\S+?)","msg":"listening"/)
+  await until(async () => (await ask(adminUrl, '/readyz')).status === 200, `${name} is ready`)
+  return { varve, get: async (target, how) => await ask(url, target, how), status: async () => JSON.parse((await ask(adminUrl, '/status.json')).body) }
+}
+
+const hit = { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }
+const miss = { status: 200, headers: { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' } }
+
+t.test('one node: what has been read once is answered from memory, also when the node is gone', async t => {
+  const node = await nodeOf(t)
+  const { get } = await run(t, 'one-node.yaml', { 'http://127.0.0.1:8081': node.url })
+  t.match([await get(recent), await get(recent)], [miss, hit])
+  await node.close()
+  t.match(await get(recent), hit)
+})
+
+t.test('a hosted gateway: its key goes upstream and a client\'s own does not, history is kept although it says no-store, and what is gone is for it to say', async t => {
+  const gateway = await stubNode(t, (_request, response) => { ok(response, '[]', { 'cache-control': 'no-store' }) })
+  const { varve, get } = await run(t, 'hosted-gateway.yaml', { 'https://gateway.example ': `${gateway.url} ` }, { GATEWAY_KEY: 'k-gateway-51' })
+  const how = { headers: { authorization: 'Bearer k-mine-52', 'x-api-key': 'k-mine-53' } }
+  t.match([await get(old, how), await get(old)], [miss, { ...hit, headers: { ...hit.headers, 'cache-control': 'public, max-age=86400' } }])
+  t.match(await get('/v1/accounts/0x1/modules?ledger_version=5'), { status: 200 }, 'below the window that it stamps')
+  t.equal(gateway.asked.length, 2)
+  t.match(gateway.headers.map(lines => lines.join(' ')), [/k-gateway-51/, /k-gateway-51/])
+  t.notMatch(JSON.stringify(gateway.headers), /k-mine/)
+  t.notMatch(varve.out(), /k-gateway/)
+})
+
+t.test('pruned nodes with an archive: what the nodes have forgotten is read at the archive, once, and what it has forgotten too is 410', async t => {
+  const pruned = [await nodeOf(t, { prunedBlocks: 500 }), await nodeOf(t, { prunedBlocks: 500 })]
+  const archive = await nodeOf(t, { prunedBlocks: 20 })
+  const swaps = { 'http://10.0.0.1:8080': pruned[0]?.url ?? '', 'http://10.0.0.2:8080': pruned[1]?.url ?? '', 'https://archive.example': archive.url }
+  const { get, status } = await run(t, 'pruned-and-archive.yaml', swaps, { ARCHIVE_KEY: 'k-archive' })
+  await until(async () => (await status()).upstreams.every(({ state }) => state === 'up'), 'all are known')
+  const asked = (): number[] => [...pruned, archive].map(node => node.asked.of('account_modules'))
+  t.match([await get(old), await get(old)], [miss, hit])
+  t.same(asked(), [0, 0, 1])
+  t.match(await get('/v1/accounts/0x1/modules?ledger_version=1'), { status: 410 })
+})
+
+t.test('a Redis Cluster: what one replica has read is a hit on the other, and after a restart', async t => {
+  const node = await nodeOf(t)
+  const cluster = await startCluster(t, { password: 'k-redis' })
+  const [first = '', second = '', third = ''] = cluster.hosts
+  const swaps = { 'http://10.0.0.1:8080': node.url, '10.0.1.1:6379': first, '10.0.1.2:6379': second, '10.0.1.3:6379': third, 'timeoutMs: 50 ': 'timeoutMs: 500 ' }
+  const environment = { REDIS_PASSWORD: 'k-redis' }
+  const [one, other] = [await run(t, 'redis-cluster.yaml', swaps, environment), await run(t, 'redis-cluster.yaml', swaps, environment)]
+  t.match(await one.get(block), miss)
+  await until(async () => (await cluster.keys('varve:*')).length > 2, 'it is written')
+  await until(async () => (await other.get('/v1/blocks/by_version/2001')).headers['cache-status'] === 'varve; hit; detail=redis' || (await other.get(block)).headers['cache-status'] === 'varve; hit; detail=memory', 'the other has it')
+  t.equal(node.asked.of('block_by_version'), 1)
+  one.varve.signal('SIGTERM')
+  t.equal(await one.varve.code, 0)
+  t.match(await (await run(t, 'redis-cluster.yaml', swaps, environment)).get(block), { headers: { 'cache-status': 'varve; hit; detail=redis' } })
+})
+
+t.test('two chains side by side: one Redis, and neither is ever answered with what is of the other, nor asks a node of the other', async t => {
+  const redis = await startRedis(t)
+  const nodes = [await nodeOf(t, { chainId: 1, seed: 1 }), await nodeOf(t, { chainId: 2, seed: 2 })] as const
+  const environment = { REDIS_URL: redis.url }
+  const a = await run(t, 'two-chains-a.yaml', { 'http://10.0.0.1:8080': nodes[0].url }, environment)
+  const b = await run(t, 'two-chains-b.yaml', { 'http://10.0.0.2:8080': nodes[1].url }, environment)
+  const bodies = [(await a.get(block)).body, (await b.get(block)).body]
+  t.not(bodies[0], bodies[1])
+  await until(async () => (await redis.client.keys('chain-a:*')).length > 1 && (await redis.client.keys('chain-b:*')).length > 1, 'both are written')
+  t.same([(await a.get(block)).body, (await b.get(block)).body], bodies)
+  t.same(nodes.map(node => node.asked.of('block_by_version')), [1, 1])
+  const [one, other] = ['two-chains-a.yaml', 'two-chains-b.yaml'].map(name => loadConfig(environment, { config: join(folder, name) }).config)
+  for (const key of ['listen', 'admin', 'chainId'] as const) t.notSame(one?.[key], other?.[key], `both can run on one machine: ${key}`)
+  const wrong = start(t, ['--config', join(t.testdir({ 'v.yaml': readFileSync(join(folder, 'two-chains-a.yaml'), 'utf8').replace('http://10.0.0.1:8080', nodes[1].url) }), 'v.yaml'), '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], { environment })
+  await wrong.saw(/the node serves another chain/)
+})
+
+t.test('for everybody: who has no key is held to a few reads, a partner is not, and hits cost nothing', async t => {
+  const [redis, a, b] = [await startRedis(t), await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
+  const { get } = await run(t, 'public.yaml', { 'http://10.0.0.11:8080': a.url, 'http://10.0.0.12:8080': b.url }, { WALLET_KEY: 'k-wallet', EXPLORER_KEY: 'k-explorer', REDIS_URL: redis.url })
+  const read = async (how: Ask, from: number): Promise<number[]> => await Promise.all(Array.from({ length: 90 }, async (_, nth) => (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status))
+  t.match(await read({ headers: { authorization: 'Bearer k-wallet' } }, 100), Array.from({ length: 90 }, () => 200))
+  t.ok((await read({}, 300)).includes(429))
+  t.match(await get('/v1/accounts/0x1/modules?ledger_version=100&limit=1'), { status: 200 })
+})
+
+t.test('every example is started here, but for the reference of all keys', async t => {
+  t.same([...started].sort(), readdirSync(folder).filter(name => name.endsWith('.yaml') && name !== 'varve.yaml').sort())
+})
