@@ -4,7 +4,6 @@ import { maskUrl } from '../config/secrets.js'
 /** What a person sees first: where varve listens, what it reads from, and three lines to try. */
 export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, config: Config): string {
   const redis = redisIn(config.cache.redis)
-  const modules = `${varve.url}/v1/accounts`
   return `
   varve   history is immutable, so read it once
 
@@ -16,11 +15,18 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
   redis   ${redis}
 
   a miss, a hit, and a hit by another spelling with the position moved on:
-    curl -si '${modules}/0x1/modules?ledger_version=2000&limit=1' | head -n 20
-    curl -si '${modules}/0x1/modules?ledger_version=2000&limit=1' | head -n 20
-    curl -si '${modules}/0000001/modules?limit=01&ledger_version=%2B2000' | head -n 20
-
+${linesToTry(varve.url, config.upstreams.length === 0).map(line => `    ${line}\n`).join('')}
 `
+}
+
+/** The embedded node has version 2000 for as long as it runs; of a real one nobody knows what it still has, but that it has its newest. */
+function linesToTry (url: string, isSandbox: boolean): string[] {
+  const curls = (version: string, padded: string): string[] => [
+    ...[1, 2].map(() => `curl -si "${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=1" | head -n 20`),
+    `curl -si "${url}/v1/accounts/0000001/modules?limit=01&ledger_version=${padded}" | head -n 20`
+  ]
+  if (isSandbox) return curls('2000', '%2B2000')
+  return [`V=$(curl -sI ${url}/v1/info | grep -i ^x-node-ledger-version | tr -dc 0-9)`, ...curls('$V', '%2B$V')]
 }
 
 function nodesIn ({ upstreams }: Config): string {

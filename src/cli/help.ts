@@ -13,9 +13,11 @@ const serveText = `varve serve: the caching read proxy (the default command)
 A flag is stronger than the environment, that than the file, that than the default.
 SIGHUP reads the configuration anew; SIGTERM and Ctrl-C finish what is under way.
 Port 0 takes a free one. With no upstream the embedded sandbox node is started.
+The log is for people at a terminal (without colours where NO_COLOR is set), and one JSON object a line elsewhere.
 
   varve --upstream http://127.0.0.1:8081
-  varve serve --config config/varve.yaml --listen 0.0.0.0:8080
+  varve serve --upstream http://127.0.0.1:8081 --redis redis://127.0.0.1:6379 --workers 2
+  varve serve --config config/one-node.yaml --listen 0.0.0.0:8080
 `
 
 const sandboxText = `varve sandbox: the embedded node alone, on made-up but consistent chain data
@@ -41,6 +43,7 @@ Exit 0 and the effective settings, secrets masked; or exit 2 and every mistake, 
 Without a FILE: the environment and the defaults.
 
   varve check config/varve.yaml
+  VARVE_LISTEN=0.0.0.0:8080 varve check
 `
 
 const explainText = `varve explain: what varve would do with a request, without asking a node
@@ -127,7 +130,10 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve export [FILE]    writes what Redis has of a chain to a file
   varve import FILE      brings it into another Redis
 
-  varve COMMAND --help   the flags of one
+  varve COMMAND --help   the flags of one, with examples
+
+  varve                  to look round: in front of an embedded node with made-up data
+  varve serve --upstream http://127.0.0.1:8081
 `
 
 /** What has a help of its own. */

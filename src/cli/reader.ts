@@ -18,6 +18,7 @@ import { type PublicParts } from '../server/reply.js'
 import { type StatusParts } from '../server/status.js'
 import { within } from '../within.js'
 import { type Patience } from '../workers/messages.js'
+import { listenFault } from './listen-fault.js'
 import { placesFor } from './room.js'
 import { build, type Built, type Hooks, knownReadsOf, settingsOf } from './build.js'
 import { type Purger, purgerOf } from './purger.js'
@@ -112,6 +113,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       await within(startMs, nodes.start())
       if (tracker.chain === undefined) await sharing?.recall()
       sharing?.look().catch(() => {})
+      if (tracker.chain === undefined) log.warn('no node has answered yet, and until one does reads are refused with 503: is each url of upstreams right, without /v1, and is GET /v1 answered there?')
     },
     exchange: async next => {
       const serve = await exchangePublicApp(app, contextOf(next), nextId)
@@ -154,6 +156,6 @@ export async function listenOn (app: FastifyInstance, address: string, key: stri
     // For localhost Fastify opens a second server where it has two addresses, which has nothing of what was put on the first: one address it is, and the log names it.
     return await app.listen({ host: (await lookup(host)).address, port })
   } catch (error) {
-    throw new Error(`cannot listen on ${address} (${key}): ${(error as Error).message}`)
+    throw listenFault(address, { key, flag: key === 'listen' ? '--listen' : '--admin' }, error as Error)
   }
 }

@@ -1,6 +1,7 @@
 import { hostAndPort, isAddress } from '../config/schema.js'
 import { startSandbox } from '../sandbox/sandbox.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { listenFault } from './listen-fault.js'
 
 /** Runs the embedded node until it is told to stop. */
 export async function runSandbox (flags: Readonly<Record<string, string | undefined>>, io: Io): Promise<ExitCode> {
@@ -13,7 +14,7 @@ export async function runSandbox (flags: Readonly<Record<string, string | undefi
     ...numberFlag(flags, 'block-ms', 'blockMs'),
     ...numberFlag(flags, 'chain-id', 'chainId', 255),
     ...familyFlag(flags['family'])
-  })
+  }).catch((error: unknown) => { throw listenFault(listen, { key: '--listen', flag: '--listen' }, error as Error) })
   io.out(`varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}/v1\n  curl -s ${sandbox.url}/sandbox\n`)
   await new Promise<void>(resolve => {
     io.onSignal('SIGINT', resolve)

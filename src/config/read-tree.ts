@@ -31,7 +31,13 @@ function placeIn (file: string, at: YAMLError['linePos']): string {
 function withoutSource (error: Error): string {
   if (error instanceof YAMLError) return instead[error.code] ?? beginningOf(error)
   if (error instanceof ReferenceError) return beginningOf(error)
-  return 'code' in error ? error.message : 'expected values that are no part of themselves'
+  return 'code' in error ? unreadable[String(error.code)] ?? error.message : 'expected values that are no part of themselves'
+}
+
+const unreadable: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given',
+  EACCES: 'may not be read by the user that varve runs as (EACCES)',
+  EISDIR: 'is a folder (EISDIR): expected a file'
 }
 
 const instead: Partial<Record<ErrorCode, string>> = {

@@ -58,7 +58,7 @@ export class Asking {
       if (signal.aborted) return undefined
       const came = await this.#once(wanted).catch((error: unknown) => error as Error)
       if (!(came instanceof Error) && !passing.has(came.status)) return came
-      if (tried === tries) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}` : `answers ${came.status}: ${came.body.toString('utf8', 0, 300)}`}`)
+      if (tried === tries) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${came.body.toString('utf8', 0, 300)}`}`)
       tally.retries++
       const asked = came instanceof Error ? 0 : restOf(headerOf(came, 'retry-after') ?? '0', undefined, 0)
       await this.#pause(Math.min(longestPauseMs, Math.max(asked, firstPauseMs * 2 ** (tried - 1))))

@@ -1,11 +1,13 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { main } from '../../src/cli/main.js'
 import { configSchema } from '../../src/config/schema.js'
+import { startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import { ok, stubNode } from '../support/stub-node.js'
@@ -29,7 +31,7 @@ t.test('without an upstream varve serves the embedded node, says so, and the thr
   const [, url = '', adminUrl = ''] = await varve.saw(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
   t.match(varve.out(), /embedded sandbox node \(made-up data; set --upstream URL for a real one\)/)
   t.match(varve.log(), [{ level: 40, msg: /^no upstream is configured: serving the embedded sandbox node/, url: /^http:\/\/127\.0\.0\.1:\d+$/ }, { msg: 'listening', url, adminUrl }, { msg: 'the node answers', node: 'sandbox' }])
-  const curls = [...varve.out().matchAll(/curl -si '(\S+?)(\/v1\S+)'/g)]
+  const curls = [...varve.out().matchAll(/curl -si "(\S+?)(\/v1\S+)"/g)]
   t.equal(curls.length, 3)
   const statuses: unknown[] = []
   for (const [, base = '', target = ''] of curls) statuses.push((await ask(base, target)).headers['cache-status'])
@@ -120,12 +122,12 @@ t.test('a password that Redis refuses is told to an operator, and neither log no
   }
 })
 
-t.test('an address that is taken ends varve with 1 and one sentence that names the address and its key', together, async t => {
+t.test('an address that is taken ends varve with 1 and one sentence that names the address and its key, and what to do', together, async t => {
   const taken = await takenAddress(t)
   const quiet = ['--log-level', 'silent']
-  t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}\n` })
-  t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ${taken}\n` })
-  t.same(await run(t, ['sandbox', '--listen', taken]), { code: 1, out: '', err: `varve: listen EADDRINUSE: address already in use ${taken}\n` })
+  t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --listen (port 0 is a free one)\n` })
+  t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --admin (port 0 is a free one)\n` })
+  t.same(await run(t, ['sandbox', '--listen', taken]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --listen (port 0 is a free one)\n` })
 })
 
 t.test('a file of the configuration that cannot be read ends varve with 2, and a sentence names the key and it', together, async t => {
@@ -182,7 +184,7 @@ t.test('check ends with 2 and every mistake, and repeats no secret', together, a
   upstreams.0: expected a map of keys
   clients.keys.0: expected a map of keys
 `)
-  t.match(await run(t, ['check', join(dir, 'missing.yaml')]), { code: 2, out: '', err: `\n  ${join(dir, 'missing.yaml')}: ENOENT` })
+  t.match(await run(t, ['check', join(dir, 'missing.yaml')]), { code: 2, out: '', err: `\n  ${join(dir, 'missing.yaml')}: there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given\n` })
 })
 
 t.test('a command line that varve does not wholly understand ends with 2 and one sentence that names what is wrong', together, async t => {
@@ -214,6 +216,8 @@ t.test('every command tells its flags with --help and -h, and varve help names t
     [['--workers', '1', '-h'], [/^varve serve: /]],
     [['sandbox', '-h'], [/^varve sandbox: /, ...['--listen', '--seed', '--blocks', '--block-ms', '--chain-id', '--family'].map(flag => new RegExp(flag))]],
     [['check', '--help'], [/^varve check: /, /varve check \[FILE\]/]],
+    [['explain', '--help'], [/^varve explain: /, /--data JSON/, /--accept TYPE/, /--config FILE/]],
+    [['warm', '--help'], [/^varve warm: /, ...['--from V', '--to V', '--transactions', '--url URL', '--concurrency N', '--rate N', '--skip N', '--json'].map(flag => new RegExp(flag))]],
     [['help'], [/^varve: /, /varve \[serve\]/, /varve sandbox/, /varve check/]]
   ]
   for (const [argv, patterns] of cases) {
@@ -221,6 +225,21 @@ t.test('every command tells its flags with --help and -h, and varve help names t
     t.same([code, err], [0, ''], argv.join(' '))
     for (const pattern of patterns) t.match(out, pattern)
   }
+})
+
+t.test('in front of a real node the banner\'s lines ask for the newest version, which every node has', together, async t => {
+  const node = await startSandbox({ blocks: 300, prunedBlocks: 290 })
+  t.teardown(async () => { await node.close() })
+  const varve = start(t, [...free, '--upstream', node.url], { isTerminal: true })
+  const [shown] = await varve.saw(/( {4}V=.*\n)( {4}curl .*\n){3}/)
+  const said = await promisify(execFile)('sh', ['-c', shown])
+  t.same(said.stdout.match(/cache-status: .*?(?=\r)/g), ['cache-status: varve; fwd=uri-miss; fwd-status=200; stored', 'cache-status: varve; hit; detail=memory', 'cache-status: varve; hit; detail=memory'])
+})
+
+t.test('where no node answers at the start, the log says so and what to look at', together, async t => {
+  const varve = start(t, [...free, '--upstream', 'http://127.0.0.1:9'])
+  await varve.saw(/no node has answered yet/)
+  t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, { level: 40, msg: /is each url of upstreams right, without \/v1/ }])
 })
 
 t.test('the embedded node runs alone, honours its flags, and stops on either signal', together, async t => {

@@ -327,7 +327,7 @@ t.test('a CA for a Redis that is not reached over TLS is a mistake, as is one th
 t.test('a file that is no configuration is one mistake that names the file', async t => {
   const dir = t.testdir({ 'list.yaml': '- listen: h:1\n', 'text.yaml': 'listen\n', 'open.yaml': 'listen: [\n', 'twice.yaml': 'workers: 1\nworkers: 2\n', 'two.yaml': 'workers: 1\n---\nworkers: 2\n', 'alias.yaml': 'workers: *one\n', dir: {} })
   const said: [string, RegExp][] = [
-    ['missing.yaml', /^ENOENT: no such file/], ['dir', /^EISDIR/], ['list.yaml', /^expected a map of keys$/], ['text.yaml', /^expected a map of keys$/],
+    ['missing.yaml', /^there is no such file \(ENOENT\): see the path/], ['dir', /^is a folder \(EISDIR\): expected a file$/], ['list.yaml', /^expected a map of keys$/], ['text.yaml', /^expected a map of keys$/],
     ['open.yaml', /./], ['twice.yaml', /^Map keys must be unique/], ['two.yaml', /./], ['alias.yaml', /^Unresolved alias/]
   ]
   for (const [file, message] of said) {
