@@ -30,6 +30,8 @@ async function run (t: Test, name: string, swaps: Readonly<Record<string, string
     t.ok(text.includes(theirs), `${name} has ${theirs}`)
     text = text.replaceAll(theirs, ours)
   }
+  // The test, its nodes and varve have one loop, which many reads at a time keep busy.
+  text = text.includes('\nlimits:\n') ? text.replace('\nlimits:\n', '\nlimits:\n  loopLagMs: null\n') : `${text}limits: { loopLagMs: null }\n`
   const file = join(t.testdir({ [name]: text }), name)
   const varve = start(t, ['serve', '--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], { environment })
   const [, url = '', adminUrl = ''] = await varve.saw(/"url":"(\S+?)","adminUrl":"(\S+?)","msg":"listening"/)
@@ -109,8 +111,11 @@ t.test('for everybody: who has no key is held to a few reads, a partner is not, 
   const [redis, a, b] = [await startRedis(t), await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
   const { get } = await run(t, 'public.yaml', { 'http://10.0.0.11:8080': a.url, 'http://10.0.0.12:8080': b.url }, { WALLET_KEY: 'k-wallet', EXPLORER_KEY: 'k-explorer', REDIS_URL: redis.url })
   const read = async (how: Ask, from: number): Promise<number[]> => await Promise.all(Array.from({ length: 90 }, async (_, nth) => (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status))
-  t.match(await read({ headers: { authorization: 'Bearer k-wallet' } }, 100), Array.from({ length: 90 }, () => 200))
-  t.ok((await read({}, 300)).includes(429))
+  t.same(await read({ headers: { authorization: 'Bearer k-wallet' } }, 100), Array.from({ length: 90 }, () => 200))
+  // On a machine that takes its time more are allowed meanwhile.
+  const seen: number[] = []
+  for (let from = 300; from < 2000 && !seen.includes(429); from += 90) seen.push(...await read({}, from))
+  t.same([...new Set(seen)].sort(), [200, 429])
   t.match(await get('/v1/accounts/0x1/modules?ledger_version=100&limit=1'), { status: 200 })
 })
 
