@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { createSecureContext, rootCertificates } from 'node:tls'
 import { type Dispatcher, errors, Pool } from 'undici'
 import { type Turn } from './budget.js'
 import { Lines, type LinesOptions } from './lines.js'
@@ -33,6 +34,8 @@ export class Connections {
     // Lower case, since a configured header must replace ours whatever its spelling.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
     this.#lines = new Lines({ ...reach, hostname })
+    // A `ca` by itself would be believed instead of those that Node brings, and all of them are read once, not for each connection.
+    const vouched = caFile === null ? {} : { secureContext: createSecureContext({ ca: [...rootCertificates, certificatesIn(caFile)] }) }
     this.#pool = new Pool(origin, {
       factory: this.#lines.make,
       connections: maxConcurrent,
@@ -43,7 +46,7 @@ export class Connections {
         timeout: timeoutMs,
         rejectUnauthorized: true,
         ...(this.#lines.lookup && { lookup: this.#lines.lookup }),
-        ...(caFile === null ? {} : { ca: certificatesIn(caFile) })
+        ...vouched
       }
     })
     this.#pool.on('disconnect', (_origin, _targets, error) => { if (!isOurEnd(error)) onLost?.() })

@@ -11,7 +11,7 @@ export interface RedisPlace {
   readonly username: string | null
   readonly password: string | null
   readonly tls: boolean
-  /** The text of a CA to believe beside the system's. */
+  /** The text of a CA to believe beside those that Node brings. */
   readonly ca: string | undefined
   /** What finds the addresses of names; left out for the system. */
   readonly lookup?: LookupFunction
@@ -118,7 +118,7 @@ function isSecure ({ url, tls }: RedisPlace): boolean {
   return tls || url?.startsWith('rediss:') === true
 }
 
-// To read all of the system's certificates takes so long that reads would feel it at every attempt to connect.
+// To read all of Node's certificates takes so long that reads would feel it at every attempt to connect.
 const contexts = new WeakMap<RedisPlace, SecureContext>()
 
 function tlsOf (place: RedisPlace): ConnectionOptions {
