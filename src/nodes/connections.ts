@@ -15,6 +15,8 @@ export interface Reach extends Omit<LinesOptions, 'hostname'> {
   readonly headers: Readonly<Record<string, string>>
   readonly maxConcurrent: number
   readonly caFile: string | null
+  /** CAs that are believed in any case; left out for those that Node brings. */
+  readonly authorities?: readonly string[]
   /** Told when a connection is lost, as all are when a node is started anew; not when we have ended it ourselves. */
   readonly onLost?: () => void
 }
@@ -28,14 +30,14 @@ export class Connections {
   #closed: Promise<void> | undefined
 
   constructor (reach: Reach) {
-    const { url, headers, timeoutMs, maxConcurrent, caFile, onLost } = reach
+    const { url, headers, timeoutMs, maxConcurrent, caFile, authorities = rootCertificates, onLost } = reach
     const { origin, hostname, pathname } = new URL(url)
     this.#prefix = pathname.replace(/\/+$/, '')
     // Lower case, since a configured header must replace ours whatever its spelling.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
     this.#lines = new Lines({ ...reach, hostname })
     // A `ca` by itself would be believed instead of those that Node brings, and all of them are read once, not for each connection.
-    const vouched = caFile === null ? {} : { secureContext: createSecureContext({ ca: [...rootCertificates, certificatesIn(caFile)] }) }
+    const vouched = caFile === null ? {} : { secureContext: createSecureContext({ ca: [...authorities, certificatesIn(caFile)] }) }
     this.#pool = new Pool(origin, {
       factory: this.#lines.make,
       connections: maxConcurrent,
