@@ -26,6 +26,8 @@ const mostAtOnce = 256
 // Often enough to see it move; seldom enough for a log.
 const barEveryMs = 200
 const lineEveryMs = 10_000
+// As long as a read takes that is answered at all; what hangs is left for the next run.
+const graceMs = 3000
 
 /** Reads into the cache through a running varve: a range of blocks, or what files of reads ask for. */
 export async function warm (flags: WarmFlags, files: readonly string[], io: Io): Promise<ExitCode> {
@@ -34,10 +36,15 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const perSecond = flags.rate === undefined ? undefined : wholeNumber('rate', flags.rate, 0, 1_000_000)
   const warming = files.length > 0 ? linesOf(flags, files) : blocksOf(flags)
   const stopping = new AbortController()
-  const stop = (): void => { stopping.abort() }
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, stop)
   const tally = new Tally()
   const asking = new Asking({ url, connections: workers, perSecond, key: io.environment['VARVE_CLIENT_KEY'], tally, now: () => performance.now(), signal: stopping.signal })
+  const cut = (): void => { asking.cut() }
+  const stop = (): void => {
+    if (!stopping.signal.aborted) setTimeout(cut, graceMs).unref()
+    stopping.abort()
+  }
+  // Who asks a second time does not wait for what is under way.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, () => { if (stopping.signal.aborted) cut(); else stop() })
   const begunAt = performance.now()
   const progress = (): Progress => ({ warming, tally, tookMs: performance.now() - begunAt })
   const show = shows(flags, io)

@@ -23,7 +23,7 @@ export interface AskingOptions {
   readonly tally: Tally
   /** A clock that never goes back. */
   readonly now: () => number
-  /** Ends what waits; what is under way comes to its end. */
+  /** Ends what waits; what is under way comes to its end, unless it is cut. */
   readonly signal: AbortSignal
 }
 
@@ -58,6 +58,7 @@ export class Asking {
       if (signal.aborted) return undefined
       const came = await this.#once(wanted).catch((error: unknown) => error as Error)
       if (!(came instanceof Error) && !passing.has(came.status)) return came
+      if (signal.aborted) return undefined
       if (tried === tries) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${came.body.toString('utf8', 0, 300)}`}`)
       tally.retries++
       const asked = came instanceof Error ? 0 : restOf(headerOf(came, 'retry-after') ?? '0', undefined, 0)
@@ -65,8 +66,13 @@ export class Asking {
     }
   }
 
+  /** Ends what is under way too, as where nobody waits for it any more. */
+  cut (): void {
+    this.#pool.destroy().catch(() => {})
+  }
+
   async close (): Promise<void> {
-    await this.#pool.close()
+    if (!this.#pool.destroyed) await this.#pool.close()
   }
 
   async #once ({ method, target, body, accept }: Wanted): Promise<Came> {

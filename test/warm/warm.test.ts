@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -119,6 +120,22 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
   t.match(out, new RegExp(`^${300 - Number(skip)} reads `))
   t.ok(Number(skip) > 0)
   for (let at = 0n; at < 300n; at++) t.match((await varve.get(`/v1/accounts/0xcafe/modules?ledger_version=${version - at}`)).headers['cache-status'], /^varve; hit/)
+})
+
+t.test('Ctrl-C ends a run whose read is never answered within seconds, a second one at once, and that read is still to be done', async t => {
+  const told = new EventTarget()
+  const silent = await stubNode(t, () => { told.dispatchEvent(new Event('asked')) })
+  const ask = ['warm', '--from', '10', '--to', '19', '--url', silent.url, '--concurrency', '1']
+  for (const signals of [1, 2]) {
+    const isAsked = once(told, 'asked')
+    const command = start(t, ask)
+    await isAsked
+    const begunAt = performance.now()
+    for (let sent = 0; sent < signals; sent++) command.signal('SIGINT')
+    t.equal(await command.code, 1)
+    t.ok(performance.now() - begunAt < (signals === 1 ? 10_000 : 2500), `${signals}: ${performance.now() - begunAt} ms`)
+    t.match(command.err(), /^varve: not all was read; go on with\n {2}varve warm --from 10 --to 19 --url \S+ --concurrency 1\n$/)
+  }
 })
 
 t.test('what there is no time for is asked again, after as long as is asked for, and who never has time ends the run with a sentence', async t => {
