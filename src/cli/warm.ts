@@ -74,7 +74,13 @@ function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly s
 }
 
 async function * linesIn (files: readonly string[]): AsyncGenerator<string> {
-  for (const file of files) yield * createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity })
+  for (const file of files) {
+    try {
+      yield * createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity })
+    } catch (error) {
+      throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
+    }
+  }
 }
 
 function shows ({ json }: WarmFlags, io: Io): (progress: Progress) => void {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { restOf } from '../nodes/retry-after.js'
-import { type Came, headerOf } from './came.js'
+import { beginningOf, type Came, headerOf } from './came.js'
 import { type Tally } from './tally.js'
 
 /** One read as it is sent. */
@@ -59,7 +59,7 @@ export class Asking {
       const came = await this.#once(wanted).catch((error: unknown) => error as Error)
       if (!(came instanceof Error) && !passing.has(came.status)) return came
       if (signal.aborted) return undefined
-      if (tried === tries) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${came.body.toString('utf8', 0, 300)}`}`)
+      if (tried === tries) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${beginningOf(came)}`}`)
       tally.retries++
       const asked = came instanceof Error ? 0 : restOf(headerOf(came, 'retry-after') ?? '0', undefined, 0)
       await this.#pause(Math.min(longestPauseMs, Math.max(asked, firstPauseMs * 2 ** (tried - 1))))

@@ -1,7 +1,7 @@
 import { readBlockHead } from '../reads/block-head.js'
 import { readU64 } from '../reads/integer.js'
 import { OutOfReach } from './asking.js'
-import { type Came } from './came.js'
+import { beginningOf, type Came, headerOf } from './came.js'
 import { type Run, type Warming } from './warming.js'
 
 /** The blocks that hold a range of versions, both ends included. */
@@ -169,8 +169,10 @@ function positionIn ({ headers }: Came, end: string): bigint | undefined {
   return typeof value === 'string' ? readU64(value) : undefined
 }
 
-function saidBy ({ status, body }: Came): string {
-  return `the answer is ${status}, ${body.toString('utf8', 0, 300)}`
+function saidBy (came: Came): string {
+  const { status, body } = came
+  const said = body.length === 0 ? 'with nothing in it' : beginningOf(came)
+  return `the answer is ${status}, ${said}${headerOf(came, 'cache-status') === undefined ? '; that is no varve: --url names another address' : ''}`
 }
 
 function min (a: bigint, b: bigint): bigint {

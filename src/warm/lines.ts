@@ -22,6 +22,7 @@ export class Lines implements Warming {
   #number = 0
   readonly #underWay = new Set<number>()
   #isOver = false
+  #failure: OutOfReach | undefined
   // One line at a time is taken from a file.
   #taking: Promise<unknown> = Promise.resolve()
 
@@ -72,7 +73,9 @@ export class Lines implements Warming {
 
   async #next (): Promise<{ number: number, text: string } | undefined> {
     while (!this.#isOver) {
-      const line = await this.#lines.next().catch((error: Error) => { throw new OutOfReach(error.message) })
+      // What has failed once seems to be at its end when it is asked again.
+      if (this.#failure !== undefined) throw this.#failure
+      const line = await this.#lines.next().catch((error: Error) => { throw this.#failure = new OutOfReach(error.message) })
       if (line.done === true) {
         this.#isOver = true
         return undefined

@@ -152,7 +152,7 @@ t.test('what there is no time for is asked again, after as long as is asked for,
 
 t.test('where no varve is, or what answers is no block, the run says so and ends', async t => {
   const odd = await stubNode(t, (_request, response) => { ok(response, '{"message":"hello"}') })
-  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), { code: 1, err: /version 10 cannot be read: the answer is 200, \{"message":"hello"\}\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/ })
+  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), { code: 1, err: /version 10 cannot be read: the answer is 200, \{"message":"hello"\}; that is no varve: --url names another address\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/ })
   const plain = await stubNode(t, (_request, response) => { ok(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps()) })
   t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', plain.url]), { code: 0, out: /not kept: 1 no varve there/ })
 })
