@@ -14,7 +14,7 @@ const defaults = { eventsDefault: 25 }
 export function readInLine (line: string): InLine {
   const text = line.trim()
   if (text === '' || text.startsWith('#')) return 'blank'
-  const request = text.startsWith('{') ? inCaddy(text) : inQuotes(text) ?? inPlain(text)
+  const request = inCaddy(text) ?? inQuotes(text) ?? inPlain(text)
   return request === undefined ? 'unreadable' : keepable(request)
 }
 
@@ -36,9 +36,12 @@ function inQuotes (text: string): Request | undefined {
   return method === undefined || url === undefined ? undefined : { method, url: url.replace(/\\x([0-9A-F]{2})/gi, '%$1') }
 }
 
+// Before its object Caddy writes words when its log is for people. In nginx's JSON the request is a text, as between other quotes.
 function inCaddy (text: string): Request | undefined {
+  const [object] = /(?:^|handled request\s+)(\{.*)$/.exec(text)?.slice(1) ?? []
+  if (object === undefined) return undefined
   try {
-    const { request } = JSON.parse(text) as { request?: { method?: unknown, uri?: unknown, headers?: Record<string, unknown> } }
+    const { request } = JSON.parse(object) as { request?: { method?: unknown, uri?: unknown, headers?: Record<string, unknown> } }
     if (typeof request?.method !== 'string' || typeof request.uri !== 'string') return undefined
     const accept = request.headers?.['Accept']
     return { method: request.method, url: request.uri, ...(Array.isArray(accept) && { accept: accept.join(', ') }) }
