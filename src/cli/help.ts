@@ -131,6 +131,7 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve import FILE      brings it into another Redis
 
   varve COMMAND --help   the flags of one, with examples
+  varve --version        which release this is
 
   varve                  to look round: in front of an embedded node with made-up data
   varve serve --upstream http://127.0.0.1:8081

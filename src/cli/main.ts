@@ -6,6 +6,7 @@ import { type ExportFlags } from './export.js'
 import { type Helpful, helpOf } from './help.js'
 import { type ImportFlags } from './import.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { versionOfProgram } from './version.js'
 import { type WarmFlags } from './warm.js'
 
 const text = { type: 'string' } as const
@@ -26,7 +27,8 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   const [first = 'serve', ...rest] = argv
   // Asked for help and nothing else, varve names its commands.
   const isHelp = rest.length === 0 && (first === '--help' || first === '-h')
-  const [command, args] = isHelp ? ['help', rest] as const : first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
+  const isVersion = rest.length === 0 && first === '--version'
+  const [command, args] = isHelp ? ['help', rest] as const : isVersion ? ['version', rest] as const : first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
   try {
     return await run(command, args, io)
   } catch (error) {
@@ -67,6 +69,10 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
     // For varve itself, which begins it.
     case 'worker': return await (await import('./worker.js')).runWorker(io)
     case 'help': return showHelp('varve', io)
+    case 'version': {
+      io.out(`varve ${versionOfProgram()}\n`)
+      return exitCodes.ok
+    }
     // A secret that has slipped into a command's place is not repeated.
     default: throw new UsageError(`unknown command${isNameLike(command) ? ` ${command}` : ''}`)
   }

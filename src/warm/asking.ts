@@ -31,6 +31,8 @@ export interface AskingOptions {
 export class OutOfReach extends Error {}
 
 const tries = 8
+// Where nobody has ever answered the address is likely wrong, and a person waits to be told.
+const firstTries = 4
 const firstPauseMs = 250
 // A node that asks for more is tried again sooner, since a run that seems to hang is stopped by hand.
 const longestPauseMs = 30_000
@@ -44,6 +46,7 @@ export class Asking {
   readonly #options: AskingOptions
   readonly #pool: Pool
   #nextAt = -Infinity
+  #isAnswered = false
 
   constructor (options: AskingOptions) {
     this.#options = options
@@ -57,9 +60,10 @@ export class Asking {
       await this.#turn()
       if (signal.aborted) return undefined
       const came = await this.#once(wanted).catch((error: unknown) => error as Error)
+      if (!(came instanceof Error)) this.#isAnswered = true
       if (!(came instanceof Error) && !passing.has(came.status)) return came
       if (signal.aborted) return undefined
-      if (tried === tries) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${beginningOf(came)}`}`)
+      if (tried >= (this.#isAnswered ? tries : firstTries)) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${beginningOf(came)}`}`)
       tally.retries++
       const asked = came instanceof Error ? 0 : restOf(headerOf(came, 'retry-after') ?? '0', undefined, 0)
       await this.#pause(Math.min(longestPauseMs, Math.max(asked, firstPauseMs * 2 ** (tried - 1))))

@@ -1,4 +1,6 @@
 import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { helpOf } from '../../src/cli/help.js'
 import { run } from './command.js'
@@ -12,4 +14,9 @@ t.test('every help ends with examples, and each is a command line that varve und
       t.match(await run(t, [...words.length === 0 ? ['serve'] : words, '--help']), { code: 0, err: '' }, example)
     }
   }
+})
+
+t.test('varve says which release it is', async t => {
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }
+  t.match(await run(t, ['--version']), { code: 0, out: `varve ${version}\n`, err: '' })
 })

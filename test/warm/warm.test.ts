@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { run, start } from '../cli/command.js'
 import { item } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAtSandbox } from '../support/varve.js'
 
@@ -181,4 +182,10 @@ t.test('a command line that is not wholly understood is refused in a sentence', 
   ] as const) t.match(await run(t, ['warm', ...args]), { code: 2, err: why }, args.join(' '))
   t.match(await run(t, ['warm', '/nowhere/at-all']), { code: 1, err: /ENOENT.*nowhere/ })
   t.match(await run(t, ['warm', '--help']), { code: 0, out: /varve warm --from V --to V/ })
+})
+
+t.test('an address at which nobody listens is told within seconds', async t => {
+  const begunAt = performance.now()
+  t.match(await run(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), { code: 1, err: /cannot be asked: .*ECONNREFUSED.*--url names another address/ })
+  t.ok(performance.now() - begunAt < 6000)
 })
