@@ -5,7 +5,7 @@ import { newestOf, TakenOut, takeOut } from '../moving/taking-out.js'
 import { bytesIn, grouped, timeIn } from '../warm/progress.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { configOf, openShelf, rateOf, type ShelfFlags } from './shelf.js'
-import { Telling } from './telling.js'
+import { Telling, toldOf } from './telling.js'
 import { writeWhole } from './whole-file.js'
 
 /** The flags of `export`, as they were typed. */
@@ -30,9 +30,9 @@ export async function exportCache (flags: ExportFlags, files: readonly string[],
   const shelf = await openShelf(config, perSecond, stopping.signal)
   const taken = new TakenOut()
   let writer: ExportWriter | undefined
-  const telling = new Telling({ io, isJson: flags.json === true, isOutTaken }, () => {
+  const telling = new Telling({ io, isJson: flags.json === true, isOutTaken }, tookMs => {
     const { entries, corrupt, tooLong, share } = taken
-    return { entries, bytes: writer?.bytes ?? 0, share, counts: { corrupt, tooLong } }
+    return toldOf({ entries, bytes: writer?.bytes ?? 0, share, counts: { corrupt, tooLong } }, tookMs)
   })
   try {
     const wanted = { ...await newestOf(shelf, asked ?? await onlyChainIn(shelf)), longestBody: config.cache.maxEntryMb * mega }

@@ -13,7 +13,7 @@ import { Refused } from '../moving/words.js'
 import { bytesIn, grouped, timeIn } from '../warm/progress.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { configOf, openShelf, type OpenShelf, rateOf, type ShelfFlags } from './shelf.js'
-import { Telling } from './telling.js'
+import { Telling, toldOf } from './telling.js'
 import { witnessesOf } from './witnesses.js'
 
 /** The flags of `import`, as they were typed. */
@@ -40,10 +40,10 @@ export async function importCache (flags: ImportFlags, files: readonly string[],
   let before = 0
   const brought = new BroughtIn()
   let checked = 0
-  const telling = new Telling({ io, isJson: flags.json === true, isOutTaken: false }, () => {
+  const telling = new Telling({ io, isJson: flags.json === true, isOutTaken: false }, tookMs => {
     const { bytes, ...counts } = brought
     const done = Object.values(counts).reduce((sum, count) => sum + count, 0)
-    return { entries: done > 0 ? done : checked, bytes: before + reader.bytes, share: Math.min(1, (before + reader.bytes) / (2 * size)), counts: { ...counts, bytesWritten: bytes } }
+    return toldOf({ entries: done > 0 ? done : checked, bytes: before + reader.bytes, share: Math.min(1, (before + reader.bytes) / (2 * size)), counts: { ...counts, bytesWritten: bytes } }, tookMs)
   })
   let shelf: OpenShelf | undefined
   try {

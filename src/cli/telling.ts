@@ -1,8 +1,15 @@
 import { bytesIn, grouped, perSecond, runLine, withBar } from '../warm/progress.js'
 import { type Io } from './io.js'
 
+/** What a run tells of itself: a line for people, how much of it is done where that is known, and facts for programs. */
+export interface Told {
+  readonly line: string
+  readonly share: number | undefined
+  readonly facts: object
+}
+
 /** How far a run over entries is. */
-export interface Run {
+export interface Entries {
   readonly entries: number
   readonly bytes: number
   readonly share: number
@@ -25,11 +32,11 @@ const lineEveryMs = 10_000
 /** Tells of a run while it goes on: a bar at a terminal, else a line now and then. */
 export class Telling {
   readonly #options: TellingOptions
-  readonly #of: () => Run
+  readonly #of: (tookMs: number) => Told
   readonly #begunAt = performance.now()
   readonly #timer: NodeJS.Timeout
 
-  constructor (options: TellingOptions, of: () => Run) {
+  constructor (options: TellingOptions, of: (tookMs: number) => Told) {
     this.#options = options
     this.#of = of
     this.#timer = setInterval(() => { this.#tell() }, this.#isBar ? barEveryMs : lineEveryMs)
@@ -40,10 +47,6 @@ export class Telling {
     return io.isTerminal && !isJson && !isOutTaken
   }
 
-  get #tookMs (): number {
-    return performance.now() - this.#begunAt
-  }
-
   stop (): void {
     clearInterval(this.#timer)
     if (this.#isBar) this.#say('\r\x1b[K')
@@ -51,28 +54,32 @@ export class Telling {
 
   /** The last word: a sentence for people, facts for programs. */
   end (sentence: string, facts: object): void {
-    this.#say(this.#options.isJson ? `${JSON.stringify({ event: 'end', ...this.#facts(), ...facts })}\n` : sentence)
+    this.#say(this.#options.isJson ? `${JSON.stringify({ event: 'end', ...this.#of(this.tookMs).facts, ...facts })}\n` : sentence)
   }
 
   get tookMs (): number {
-    return this.#tookMs
+    return performance.now() - this.#begunAt
   }
 
   #tell (): void {
-    const { entries, bytes, share } = this.#of()
-    if (this.#options.isJson) return this.#say(`${JSON.stringify({ event: 'progress', ...this.#facts() })}\n`)
-    const line = runLine(share, this.#tookMs, [`${grouped(entries)} entries`, `${grouped(Math.round(perSecond(entries, this.#tookMs)))}/s`, bytesIn(bytes)])
-    this.#say(this.#isBar ? `\r${withBar(share, line)}\x1b[K` : `${line}\n`)
-  }
-
-  #facts (): object {
-    const { entries, bytes, share, counts } = this.#of()
-    return { entries, ...counts, bytes, seconds: Math.round(this.#tookMs) / 1000, perSecond: Math.round(perSecond(entries, this.#tookMs) * 10) / 10, share: Math.round(share * 10_000) / 10_000 }
+    const { line, share, facts } = this.#of(this.tookMs)
+    if (this.#options.isJson) this.#say(`${JSON.stringify({ event: 'progress', ...facts })}\n`)
+    else this.#say(this.#isBar ? `\r${withBar(share, line)}\x1b[K` : `${line}\n`)
   }
 
   #say (text: string): void {
     const { io, isOutTaken } = this.#options
     if (isOutTaken) io.err(text)
     else io.out(text)
+  }
+}
+
+/** What a run over entries tells of itself. */
+export function toldOf ({ entries, bytes, share, counts }: Entries, tookMs: number): Told {
+  const rate = perSecond(entries, tookMs)
+  return {
+    line: runLine(share, tookMs, [`${grouped(entries)} entries`, `${grouped(Math.round(rate))}/s`, bytesIn(bytes)]),
+    share,
+    facts: { entries, ...counts, bytes, seconds: Math.round(tookMs) / 1000, perSecond: Math.round(rate * 10) / 10, share: Math.round(share * 10_000) / 10_000 }
   }
 }

@@ -1,13 +1,15 @@
 import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { readU64 } from '../reads/integer.js'
 import { Asking } from '../warm/asking.js'
 import { Blocks } from '../warm/blocks.js'
 import { Lines } from '../warm/lines.js'
-import { barOf, bytesIn, factsOf, grouped, lineOf, type Progress, timeIn } from '../warm/progress.js'
+import { bytesIn, factsOf, grouped, lineOf, type Progress, timeIn } from '../warm/progress.js'
 import { Tally } from '../warm/tally.js'
 import { runWarming, type Warming } from '../warm/warming.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { Telling } from './telling.js'
 
 /** The flags of `warm`, as they were typed. */
 export interface WarmFlags {
@@ -23,9 +25,6 @@ export interface WarmFlags {
 
 const defaultUrl = 'http://127.0.0.1:8080'
 const mostAtOnce = 256
-// Often enough to see it move; seldom enough for a log.
-const barEveryMs = 200
-const lineEveryMs = 10_000
 // As long as a read takes that is answered at all; what hangs is left for the next run.
 const graceMs = 3000
 
@@ -34,7 +33,7 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const url = urlOf(flags.url ?? defaultUrl)
   const workers = wholeNumber('concurrency', flags.concurrency, 8, mostAtOnce)
   const perSecond = flags.rate === undefined ? undefined : wholeNumber('rate', flags.rate, 0, 1_000_000)
-  const warming = files.length > 0 ? linesOf(flags, files) : blocksOf(flags)
+  const warming = files.length > 0 ? await linesOf(flags, files) : blocksOf(flags)
   const stopping = new AbortController()
   const tally = new Tally()
   const asking = new Asking({ url, connections: workers, perSecond, key: io.environment['VARVE_CLIENT_KEY'], tally, now: () => performance.now(), signal: stopping.signal })
@@ -45,16 +44,18 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   }
   // Who asks a second time does not wait for what is under way.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, () => { if (stopping.signal.aborted) cut(); else stop() })
-  const begunAt = performance.now()
-  const progress = (): Progress => ({ warming, tally, tookMs: performance.now() - begunAt })
-  const show = shows(flags, io)
-  const timer = setInterval(() => { show(progress()) }, io.isTerminal && flags.json !== true ? barEveryMs : lineEveryMs)
+  const progress = (tookMs: number): Progress => ({ warming, tally, tookMs })
+  const telling = new Telling({ io, isJson: flags.json === true, isOutTaken: false }, tookMs => ({ line: lineOf(progress(tookMs)), share: warming.share, facts: factsOf(progress(tookMs)) }))
   const failure = await runWarming(warming, { asking, tally, signal: stopping.signal }, workers, stop)
-  clearInterval(timer)
+  telling.stop()
   await asking.close()
   const again = warming.resume && commandOf(warming.resume, flags)
-  if (flags.json === true) io.out(`${JSON.stringify({ event: 'end', ...factsOf(progress()), ...(warming.aside !== undefined && { aside: warming.aside }), ...(warming.lost !== undefined && { lost: warming.lost }), ...(failure !== undefined && { failure: failure.message }), ...(again !== undefined && { resume: again }) })}\n`)
-  else io.out(`${io.isTerminal ? '\r\x1b[K' : ''}${summaryOf(progress(), warming)}`)
+  telling.end(summaryOf(progress(telling.tookMs), warming), {
+    ...(warming.aside !== undefined && { aside: warming.aside }),
+    ...(warming.lost !== undefined && { lost: warming.lost }),
+    ...(failure !== undefined && { failure: failure.message }),
+    ...(again !== undefined && { resume: again })
+  })
   if (failure !== undefined) io.err(`varve: ${failure.message}\n`)
   if (again !== undefined && flags.json !== true) io.err(`varve: not all was read; go on with\n  ${again}\n`)
   return failure === undefined && again === undefined && warming.lost === undefined && tally.failures === 0 ? exitCodes.ok : exitCodes.failed
@@ -68,9 +69,15 @@ function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks 
   return new Blocks(range)
 }
 
-function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[]): Lines {
+async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[]): Promise<Lines> {
   if (from !== undefined || to !== undefined || transactions !== undefined) throw new UsageError('warm takes a range of blocks or files of reads, not both')
-  return new Lines(files, linesIn(files), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER))
+  return new Lines(files, linesIn(files), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER), await sizeOf(files))
+}
+
+/** How long files are together; undefined where one of them does not say, or is not there, which is told when its turn comes. */
+async function sizeOf (files: readonly string[]): Promise<number | undefined> {
+  const found = await Promise.all(files.map(async file => await stat(file).catch(() => undefined)))
+  return found.every(file => file?.isFile()) ? found.reduce((sum, file) => sum + (file?.size ?? 0), 0) : undefined
 }
 
 async function * linesIn (files: readonly string[]): AsyncGenerator<string> {
@@ -80,13 +87,6 @@ async function * linesIn (files: readonly string[]): AsyncGenerator<string> {
     } catch (error) {
       throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
     }
-  }
-}
-
-function shows ({ json }: WarmFlags, io: Io): (progress: Progress) => void {
-  return progress => {
-    if (json === true) io.out(`${JSON.stringify({ event: 'progress', ...factsOf(progress) })}\n`)
-    else io.out(io.isTerminal ? `\r${barOf(progress)}\x1b[K` : `${lineOf(progress)}\n`)
   }
 }
 

@@ -13,11 +13,13 @@ export class Lines implements Warming {
   notKept = 0
   /** Lines that are no request. */
   unreadable = 0
-  readonly share = undefined
   readonly #samples: string[] = []
   readonly #files: readonly string[]
   readonly #lines: AsyncIterator<string>
   readonly #skip: number
+  // Of what is not left out; undefined where nobody knows how long a file is, as of a pipe.
+  #toReadBytes: number | undefined
+  #doneBytes = 0
   // Of the line that was taken last, from 1.
   #number = 0
   readonly #underWay = new Set<number>()
@@ -26,10 +28,15 @@ export class Lines implements Warming {
   // One line at a time is taken from a file.
   #taking: Promise<unknown> = Promise.resolve()
 
-  constructor (files: readonly string[], lines: AsyncIterable<string>, skip: number) {
+  constructor (files: readonly string[], lines: AsyncIterable<string>, skip: number, sizeBytes: number | undefined) {
     this.#files = files
     this.#lines = lines[Symbol.asyncIterator]()
     this.#skip = skip
+    this.#toReadBytes = sizeBytes
+  }
+
+  get share (): number | undefined {
+    return this.#toReadBytes === undefined ? undefined : Math.min(1, this.#doneBytes / Math.max(1, this.#toReadBytes))
   }
 
   get resume (): readonly string[] | undefined {
@@ -62,6 +69,7 @@ export class Lines implements Warming {
         this.reads++
       }
       this.#underWay.delete(number)
+      this.#doneBytes += lengthOf(text)
     }
   }
 
@@ -81,7 +89,11 @@ export class Lines implements Warming {
         return undefined
       }
       this.#number++
-      if (this.#number <= this.#skip) continue
+      if (this.#number <= this.#skip) {
+        // What takes no time says nothing of how long the rest will take.
+        if (this.#toReadBytes !== undefined) this.#toReadBytes -= lengthOf(line.value)
+        continue
+      }
       this.#underWay.add(this.#number)
       return { number: this.#number, text: line.value }
     }
@@ -92,6 +104,11 @@ export class Lines implements Warming {
     this.unreadable++
     if (this.#samples.length < shown) this.#samples.push(`line ${number}`)
   }
+}
+
+// With its end.
+function lengthOf (line: string): number {
+  return Buffer.byteLength(line) + 1
 }
 
 function countOf (count: number, one: string, many: string): string {

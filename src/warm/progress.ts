@@ -23,11 +23,6 @@ export function lineOf ({ warming, tally, tookMs }: Progress): string {
   ])
 }
 
-/** The same with a bar before it. */
-export function barOf (progress: Progress): string {
-  return withBar(progress.warming.share, lineOf(progress))
-}
-
 /** What a long run tells of itself: how much is done, where that is known, and how long the rest will take. */
 export function runLine (share: number | undefined, tookMs: number, parts: readonly string[]): string {
   if (share === undefined) return parts.join(', ')

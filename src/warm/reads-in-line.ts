@@ -56,7 +56,7 @@ function keepable ({ method, url, body, accept }: Request): InLine {
     const match = matchEndpoint(url)
     if (match === undefined) return 'not kept'
     const read = readRequest(match, { method, accept, contentType: mediaTypes.json, body: Buffer.from(body ?? '') }, defaults)
-    return classOf(read) === 'moving' ? 'not kept' : { method: read.endpoint.method, target: match.target, body, accept }
+    return classOf(read) === 'moving' ? 'not kept' : { method: read.endpoint.method, target: match.target, body: read.endpoint.method === 'POST' ? body : undefined, accept }
   } catch (error) {
     if (error instanceof Refusal) return 'not kept'
     throw error

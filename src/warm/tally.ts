@@ -15,12 +15,7 @@ export class Tally {
   /** Of the answers' bodies. */
   bytes = 0
 
-  /** How many reads have been answered. */
-  get reads (): number {
-    return this.hits + this.stored + sumOf(this.notKept) + sumOf(this.failed)
-  }
-
-  /** How many of them with an error. */
+  /** How many were answered with an error. */
   get failures (): number {
     return sumOf(this.failed)
   }

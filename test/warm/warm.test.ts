@@ -112,7 +112,8 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
   const { version } = sandbox.ledger.head
   const file = fileWith(t, Array.from({ length: 300 }, (_, at) => `GET /v1/accounts/0xcafe/modules?ledger_version=${version - BigInt(at)}`).join('\n'), 'my reads.txt')
   const command = start(t, ['warm', file, '--url', varve.url, '--rate', '200'], { isTerminal: true })
-  await command.saw(/[1-9]\d* reads/)
+  // A bar, and how long the rest will take, by how much of the file is done.
+  await command.saw(/\[#*\.*\] +\d+ %, [1-9]\d* reads, \d+\/s, .* left/)
   command.signal('SIGTERM')
   t.equal(await command.code, 1)
   const [, skip = ''] = new RegExp(`go on with\n {2}varve warm --skip (\\d+) '${file}' --url`).exec(command.err()) ?? []
