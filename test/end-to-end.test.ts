@@ -202,7 +202,7 @@ async function send (url: string, { method, target, accept, contentType, body }:
 /** A latest read as the read at the version that its answer was stamped with: the two must be the same. */
 function atStampedVersion (spelled: Spelled, got: Got): Spelled {
   const version = got.headers['x-node-ledger-version']
-  const match = matchEndpoint(spelled.target)
+  const match = matchEndpoint(spelled.target, spelled.method)
   if (match === undefined || version === undefined || match.endpoint.keyedBy !== 'version') return spelled
   try {
     const read = readRequest(match, { method: spelled.method, accept: spelled.accept, contentType: spelled.contentType, body: Buffer.from(spelled.body ?? '') }, { eventsDefault: 25 })

@@ -158,6 +158,7 @@ export function settingsOf ({ mode, audit, waitForVersion, latest, pages, pruned
     auditShare: audit.share,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,
+    indexMs: latest.indexMs,
     gasMs: latest.gasMs,
     waitMs: waitForVersion.ms,
     waitBlocks: waitForVersion.blocks,

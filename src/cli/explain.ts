@@ -3,9 +3,10 @@ import { loadConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
 import { heldMs } from '../proxy/held.js'
 import { mediaTypes } from '../reads/accept.js'
-import { blockKeyOf, classOf, isRendered, keysOf, momentKeyOf, type Read, targetOf } from '../reads/read.js'
+import { blockKeyOf, classOf, isRendered, keysOf, momentKeyOf, type Read, targetOf, wordsOf } from '../reads/read.js'
 import { matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
+import { bodyInWords } from '../reads/request-body.js'
 import { passedTarget } from '../reads/unknown-route.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 
@@ -29,13 +30,13 @@ export function explain (request: ExplainedRequest, io: Io): ExitCode {
 }
 
 function explanationOf (request: ExplainedRequest, config: Config): Explanation {
-  const match = matchEndpoint(request.target)
+  const match = matchEndpoint(request.target, request.method)
   const endpoint = match?.endpoint.name ?? 'other'
   try {
-    const body = Buffer.from(request.data ?? '')
+    const { contentType, body } = bodyInWords(request.data ?? '')
     if (body.length > config.limits.bodyKb * 1024) throw new Refusal(413, 'web_framework_error', 'the request body is too large')
     if (match === undefined) return passed(passedTarget(request.target, request.method, config.passThrough), request)
-    const read = readRequest(match, { method: request.method, accept: request.accept, contentType: mediaTypes.json, body }, config.pages)
+    const read = readRequest(match, { method: request.method, accept: request.accept, contentType, body }, config.pages)
     return known(read, config)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
@@ -48,7 +49,7 @@ function known (read: Read, config: Config): Explanation {
     endpoint: read.endpoint.name,
     upstream: `${read.endpoint.method} ${targetOf(read)}`,
     accept: mediaTypes[read.accept],
-    ...(read.body !== undefined && { body: read.body.sent }),
+    ...(read.body !== undefined && { body: wordsOf(read.body) }),
     ...keyed(read, config),
     class: classOf(read),
     why: whyOf(read, config)
@@ -70,19 +71,24 @@ function passed (target: string, { method, accept, data }: ExplainedRequest): Ex
 // The chain and its generation are learned from the nodes, who are not asked here.
 function keyed (read: Read, config: Config): Explanation {
   const keys = keysOf(read, { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' })
-  if (keys.blocks !== undefined) return { key: blockKeyOf(keys.blocks, 'HEIGHT') }
+  if (keys.blocks !== undefined && read.height === undefined) return { key: blockKeyOf(keys.blocks, 'HEIGHT') }
   if (classOf(read) !== 'moving') return { key: keys.value, ...(keys.text !== keys.value && { 'key of a not-found': keys.text }) }
   return { key: heldMs(config.latest, read) === 0 ? null : momentKeyOf(keys) }
 }
 
 function whyOf (read: Read, config: Config): string {
   const rendered = isRendered(read) ? '; its JSON is rendered by the node, so it is read afresh when the node\'s release changes' : ''
-  switch (classOf(read)) {
-    case 'immutable': return read.endpoint.keyedBy === 'block'
-      ? `a block never changes: kept for every version inside it, once another block follows${rendered}`
-      : `the state at ledger version ${read.speaksOf} never changes: kept until room is needed${rendered}`
-    case 'page': return `events do not change once emitted: kept for ${config.pages.eventsTtlSeconds} s while the page is full and has no gap${rendered}`
-    case 'moving': return whyMoving(read, config)
+  return classOf(read) === 'moving' ? whyMoving(read, config) : `${read.endpoint.why}: ${keptHow(read, config)}${rendered}`
+}
+
+function keptHow ({ endpoint: { keyedBy } }: Read, { pages }: Config): string {
+  switch (keyedBy) {
+    case 'version': case 'transaction': return 'kept until room is needed'
+    case 'block': case 'height': return 'kept for its height and for every version inside it, once another block follows'
+    case 'hash': return 'kept once it is committed, of the moment before'
+    case 'list': return 'kept where the list is full and has no gap, of the moment where it ends with the ledger'
+    case 'page': return `kept for ${pages.eventsTtlSeconds} s while the page is full and has no gap`
+    case 'moment': return 'kept for no longer than a moment'
   }
 }
 
@@ -90,6 +96,9 @@ function whyMoving (read: Read, config: Config): string {
   const ms = heldMs(config.latest, read)
   const held = ms === 0 ? 'of the moment: asked for each time, and never older than the question' : `of the moment: an answer is given again for ${ms} ms`
   if (read.endpoint.keyedBy === 'version' && config.latest.promote) return `${held}; what it reads is kept under the version that it was read at`
-  if (read.endpoint.keyedBy !== 'page') return held
-  return `${held}; ${read.accept === 'bcs' ? 'events in BCS do not say' : 'without a start nobody can say'} which page it is`
+  switch (read.endpoint.keyedBy) {
+    case 'page': return `${held}; ${read.accept === 'bcs' ? 'events in BCS do not say' : 'without a start nobody can say'} which page it is`
+    case 'list': case 'hash': return `${held}; ${read.accept === 'bcs' ? 'in BCS nobody can say for sure which transactions they are' : 'without a start they are the newest'}`
+    case 'version': case 'block': case 'height': case 'transaction': case 'moment': return held
+  }
 }

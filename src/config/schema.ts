@@ -88,6 +88,7 @@ export const configSchema = z.strictObject({
   latest: z.strictObject({
     stateMs: milliseconds.default(0),
     infoMs: milliseconds.default(1000),
+    indexMs: milliseconds.default(250),
     gasMs: milliseconds.default(500),
     promote: z.boolean().default(true)
   }).prefault({}),

@@ -29,7 +29,7 @@ export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, ch
 async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const fetched = await fetchLatest(parts, read, keys, chain)
   // The version that it was read at is the one stamped on that very answer; a page that turns out full is history, and bears the present (law 4).
-  const stamped = read.page !== undefined && fetched.entry !== undefined ? undefined : fetched.answer.stamped
+  const stamped = read.isOpen && fetched.entry !== undefined ? undefined : fetched.answer.stamped
   return { name: 'forwarded', fetched, position: stamped?.position ?? await shownPosition(parts) }
 }
 

@@ -99,8 +99,8 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
   const fly = (): Promise<Landing> => land(parts, read, keys, chain)
   let flown = await parts.flights.do(flightKeyOf(read, keys.value), fly)
   if (flown.joined && !isForAll(read, flown.result, keys)) {
-    // A page that is not full is of the moment, and whoever joined may have asked after its node was asked (law 5).
-    if (read.page !== undefined) return await answerMoving(parts, read, keys, chain)
+    // A page that is not full, like a transaction that is not committed, is of the moment, and whoever joined may have asked after its node was asked (law 5).
+    if (read.isOpen) return await answerMoving(parts, read, keys, chain)
     flown = await parts.flights.do(keys.text, fly)
   }
   const { result, joined } = flown
@@ -109,7 +109,7 @@ async function fetchOnce (parts: Parts, read: Read, keys: ReadKeys, chain: Chain
     case 'nowhere': throw goneRefusal(parts, read, result.version, result.distance)
     case 'node': {
       const { fetched } = result
-      const stamped = read.page !== undefined && fetched.entry === undefined ? fetched.answer.stamped?.position : undefined
+      const stamped = read.isOpen && fetched.entry === undefined ? fetched.answer.stamped?.position : undefined
       return { name: joined ? 'collapsed' : 'miss', fetched, position: stamped ?? parts.tracker.position }
     }
   }
@@ -132,7 +132,7 @@ async function ask (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Pro
 function isForAll (read: Read, landing: Landing, keys: ReadKeys): boolean {
   if (landing.from !== 'node') return landing.from === 'nowhere' || landing.entry.status === 200 || landing.entry.key === keys.text
   const { answer, entry, text } = landing.fetched
-  if (read.page !== undefined) return entry !== undefined
+  if (read.isOpen) return entry !== undefined
   return answer.status === 200 || (!speaksOfNode(answer) && text === keys.text)
 }
 

@@ -29,7 +29,7 @@ export async function askCurrently (parts: Parts, read: Read, chain: Chain): Pro
   const shown = furthest(parts.tracker.position?.head.version, read.atLeast)
   // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
   const isLate = ({ answer, verdict }: Judged): boolean =>
-    (read.page === undefined || verdict.lifetime === undefined) && (isTooOld(answer, read.atLeast) || (!isReset(parts, chain) && isBehind(answer, shown)))
+    (!read.isOpen || verdict.lifetime === undefined) && (isTooOld(answer, read.atLeast) || (!isReset(parts, chain) && isBehind(answer, shown)))
   const wanted: Wanted = { atLeast: shown, isLate, lackOf: judged => lackOf(parts, read, chain, judged) }
   const judged = await askUnlessDenied(parts, read, wanted)
   if (!isLate(judged)) return { ...judged, isLate: false }
@@ -63,12 +63,17 @@ interface Wanted {
   readonly lackOf: (judged: Judged) => 'gone' | 'thin' | undefined
 }
 
+// What nodes say of what they have not got to yet; a state that is not there is another matter.
+const denials = new Set<unknown>(['version_not_found', 'block_not_found', 'transaction_not_found'])
+
 const whenever: Wanted = { atLeast: undefined, isLate: () => false, lackOf: () => undefined }
 
 async function askUnlessDenied (parts: Parts, read: Read, wanted: Wanted): Promise<Judged> {
   const judged = await askAndLearn(parts, read, wanted)
   if (judged !== undefined) return judged
-  const again = read.speaksOf !== undefined && parts.nodes.mayHaveReached(read.speaksOf) ? await askAndLearn(parts, read, wanted) : undefined
+  // Of a height that was shown no more is known than that the version shown with it is not below it.
+  const version = read.speaksOf ?? parts.tracker.position?.head.version
+  const again = version !== undefined && parts.nodes.mayHaveReached(version) ? await askAndLearn(parts, read, wanted) : undefined
   if (again === undefined) throw lagging()
   return again
 }
@@ -88,8 +93,8 @@ async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<J
   const look: Look = answer => {
     const learned = answer.stamped && parts.tracker.learn(answer.stamped.position, answer.stamped.family)
     seen = { answer, verdict: judge(read, answer, parts.settings) }
-    isDenied = deniesShown(parts, read.speaksOf, answer)
-    untrue = learned === 'other_chain' ? 'wrong_chain' : untruth(read, answer) ?? (seen.verdict.notKept === 'wrong_block' ? 'wrong_block' : undefined)
+    isDenied = deniesShown(parts, read, answer)
+    untrue = learned === 'other_chain' ? 'wrong_chain' : untruth(read, answer) ?? wrongOf(seen.verdict)
     if (untrue !== undefined || isDenied) return 'untrue'
     const lack = saysPruned(answer) ? 'gone' : wanted.lackOf(seen)
     if (lack === 'gone' || !wanted.isLate(seen)) return lack
@@ -120,7 +125,7 @@ function untrueRefusal (parts: Parts, read: Read, reason: NotKeptReason): Refusa
 /** Built from the same parts as the key (law 1). */
 export function questionOf ({ client }: Pick<Parts, 'client'>, read: Read): Question {
   const { endpoint: { name, method }, accept, body } = read
-  const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': mediaTypes.json }) }
+  const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
   return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, client, isIdempotent: true }
 }
 
@@ -134,12 +139,17 @@ function refusalFor (parts: Parts, read: Read, error: unknown): Refusal {
   return unavailable('no node could answer')
 }
 
-/** Whether a node denies a version that was already shown, as one that lags does (law 11). */
-export function deniesShown (parts: Parts, version: bigint | undefined, answer: Answer): boolean {
-  const shown = parts.tracker.position?.head.version
-  if (answer.status !== 404 || shown === undefined || version === undefined || version > shown) return false
-  const code = errorCodeOf(answer)
-  return code === 'version_not_found' || code === 'block_not_found'
+// It tells of something else than was asked for.
+function wrongOf ({ notKept }: Judged['verdict']): NotKeptReason | undefined {
+  return notKept === 'wrong_block' || notKept === 'wrong_transaction' ? notKept : undefined
+}
+
+/** Whether a node denies a version or a height that was already shown, as one that lags does (law 11). */
+export function deniesShown (parts: Parts, { speaksOf, height }: Pick<Read, 'speaksOf' | 'height'>, answer: Answer): boolean {
+  const head = parts.tracker.position?.head
+  if (answer.status !== 404 || head === undefined) return false
+  const wasShown = speaksOf === undefined ? height !== undefined && height <= head.blockHeight : speaksOf <= head.version
+  return wasShown && denials.has(errorCodeOf(answer))
 }
 
 export function isBehind (answer: Answer, shown: bigint | undefined): boolean {

@@ -11,7 +11,7 @@ import { isReset, questionOf } from './ask.js'
 import { cursorIn, ownValues } from './own-lines.js'
 import { type Parts } from './parts.js'
 import { saysPruned } from './streams.js'
-import { lookUp } from './window.js'
+import { lookUp, versionOf } from './window.js'
 
 /** Has a share of what is answered from the cache read again and held against what a node says now, byte for byte; no answer waits for that. */
 export function auditHit (parts: Parts, read: Read, entry: Entry): void {
@@ -34,7 +34,7 @@ function audit (parts: Parts, read: Read, entry: Entry): void {
 
 // What a state of the moment turned out to be is history too; what nodes know or reckon of the moment cannot be had again.
 function askedOf (read: Read, { readAt }: Entry): Read | undefined {
-  if (read.speaksOf !== undefined || read.page !== undefined) return read
+  if (classOf(read) !== 'moving') return read
   return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }
 
@@ -49,7 +49,7 @@ interface Audited {
 async function compared (parts: Parts, audited: Audited, isSettled = false): Promise<AuditResult> {
   const { asked: read, entry, purges } = audited
   const { chain } = parts.tracker
-  const version = read.speaksOf ?? entry.lowestVersion
+  const version = versionOf(read, entry)
   if (chain === undefined || version === undefined) return 'unavailable'
   const word = await parts.nodes.askSpare(questionOf({ client: undefined }, read), {
     version,

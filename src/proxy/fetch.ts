@@ -10,7 +10,7 @@ import { learnStream } from './streams.js'
 /** Fetches what is keyed by a version, a block or a page, and keeps it when it is proven history. */
 export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<PinnedFetch> {
   const purges = parts.forgetting.times
-  const judged = read.page === undefined ? await askTruly(parts, read) : await askCurrently(parts, read, chain)
+  const judged = read.isOpen ? await askCurrently(parts, read, chain) : await askTruly(parts, read)
   learnStream(parts, read, chain, judged.answer)
   const fetched = keep(parts, read, keys, chain, judged)
   // What was asked for before a purge may be what was meant by it.
@@ -28,7 +28,7 @@ export async function fetchLatest (parts: Parts, read: Read, keys: ReadKeys, cha
   // What was asked for before a purge may be what was meant by it.
   if (parts.forgetting.times !== purges) return { answer, entry: undefined, notKept: undefined }
   if (!judged.isLate) keepForAMoment(parts, read, keys, chain, answer, askedAtMs)
-  if (read.page !== undefined) {
+  if (read.isOpen) {
     const page = keep(parts, read, keys, chain, judged)
     share(parts, page, judged.verdict.lifetime?.ttlMs)
     return page

@@ -3,7 +3,7 @@ import { type Memory } from '../cache/memory.js'
 import { isToForget, type ToForget } from '../cache/to-share.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Accept } from '../reads/accept.js'
-import { keysOf, momentKeyOf, type Read } from '../reads/read.js'
+import { isOfBlock, keysOf, momentKeyOf, type Read } from '../reads/read.js'
 
 const forms: readonly Accept[] = ['json', 'bcs']
 // A fetch under way looks back no further; beyond that it is taken to be meant.
@@ -61,7 +61,7 @@ export class Forgetting {
 /** Everything that is kept of a read, in either representation; of a block, with and without its transactions. */
 export function everythingOf (read: Read, chain: Chain): ToForget {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
-  const queries = read.endpoint.keyedBy === 'block' ? [[], flags] : [read.query]
+  const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = forms.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))
   return {
     keys: [...new Set(all.flatMap(keys => [keys.value, keys.text, momentKeyOf(keys)]))],

@@ -36,7 +36,7 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
   const forMs = heldMs(parts.settings, read)
   // What is held already is not made younger by one who only observes, but by one for whom it is too old.
   const isHeld = heldOutcome(parts, read, keys) !== undefined
-  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(answer) !== undefined || isHeld) return
+  if (forMs === 0 || isReset(parts, chain) || whyNeverKept(read, answer) !== undefined || isHeld) return
   const isState = read.endpoint.keyedBy === 'version'
   const readAt = answer.stamped?.position
   // A state that says not when it was read is of no known age; and only a state's not-found is an answer.

@@ -45,6 +45,6 @@ function unkept ({ answer, verdict }: Judged): Seen {
 
 async function observed (parts: Parts, read: Read, wouldBe: Observation['wouldBe'], { isHistory, ...fetched }: Seen): Promise<Observation> {
   // History bears the present position here too, which never goes back (law 4); all else the one that it was read at.
-  const stamped = isHistory || classOf(read) === 'immutable' ? undefined : fetched.answer.stamped
+  const stamped = isHistory || (classOf(read) === 'immutable' && !read.isOpen) ? undefined : fetched.answer.stamped
   return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await shownPosition(parts) }
 }

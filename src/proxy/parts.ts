@@ -62,6 +62,7 @@ export interface ProxySettings {
   /** How old an answer of the moment may be. */
   readonly stateMs: number
   readonly infoMs: number
+  readonly indexMs: number
   readonly gasMs: number
   /** How long a read may wait for a version that is just above the head, and how many blocks above it that is. */
   readonly waitMs: number

@@ -2,7 +2,7 @@ import { type Look } from '../nodes/attempts.js'
 import { type Question } from '../nodes/question.js'
 import { type Answer } from '../reads/answer.js'
 import { readMinVersion } from '../reads/min-version.js'
-import { isRead, whatIn } from '../reads/unknown-route.js'
+import { isRead, versionIn } from '../reads/unknown-route.js'
 import { unavailable } from '../reads/refusal.js'
 import { arrive, isAhead } from './arrival.js'
 import { deniesShown, isBehind, isTooOld, lagging } from './ask.js'
@@ -14,8 +14,8 @@ export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent' | 'clien
 
 /** Asks for a client what varve does not know, what may write of one node alone, and learns the position; the signal takes the question back. */
 export async function passOn (parts: Parts, { minVersion, ...question }: PassedQuestion, signal: AbortSignal): Promise<Answer> {
-  const isIdempotent = isRead(question.target, question.method)
-  const { version, events } = whatIn(question.target)
+  const isIdempotent = isRead(question.method)
+  const version = versionIn(question.target)
   if (version !== undefined && isIdempotent) parts.asked.note(version, parts.tracker.position)
   // What may write is nothing to wait for.
   const needs = isIdempotent ? { speaksOf: version, atLeast: readMinVersion(minVersion) } : { speaksOf: undefined, atLeast: undefined }
@@ -26,12 +26,12 @@ export async function passOn (parts: Parts, { minVersion, ...question }: PassedQ
   let isOther = false
   const look: Look = answer => {
     isOther = answer.stamped !== undefined && parts.tracker.learn(answer.stamped.position, answer.stamped.family) === 'other_chain'
-    if (isOther || deniesShown(parts, version, answer)) return 'untrue'
+    if (isOther || deniesShown(parts, { speaksOf: version, height: undefined }, answer)) return 'untrue'
     if (saysPruned(answer)) return 'gone'
     // Whatever it is that is asked for, clients are not led back in time where another node has got there.
     return isBehind(answer, atLeast) || (version === undefined && isTooOld(answer, needs.atLeast)) ? 'behind' : undefined
   }
-  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', client: parts.client, isIdempotent }, { version, atLeast, events }, look, signal)
+  const answer = await parts.nodes.pass({ ...question, endpoint: 'other', client: parts.client, isIdempotent }, { version, atLeast, events: undefined }, look, signal)
     .catch(() => { throw unavailable(isOther ? 'the node serves another chain' : 'no node could answer') })
   // The state at a version is the same wherever its node stands.
   if (version === undefined && isTooOld(answer, needs.atLeast)) {

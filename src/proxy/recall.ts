@@ -13,7 +13,7 @@ export async function recall (parts: Parts, read: Read, keys: ReadKeys, chain: C
   const purges = parts.forgetting.times
   const found = await parts.shared.find(keys, read.speaksOf)
   // The position that it was read at is proven; one that cannot be of this chain tells that the entry is not either.
-  if (found === undefined || isReset(parts, chain) || !parts.tracker.hear(found.stored.stamped) || !isServed(parts, read, found.stored)) return undefined
+  if (found === undefined || isReset(parts, chain) || !parts.tracker.hear(found.stored.stamped) || !isServed(parts, read, { ...found.stored, block: found.stored.range })) return undefined
   const entry = entryOf(parts, keys, found)
   // What was purged while it was on its way may be this.
   if (!parts.forgetting.hasMeant(entry, purges)) parts.memory.set(entry)

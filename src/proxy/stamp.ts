@@ -154,5 +154,5 @@ function lineOf (answer: Answer, name: string): string | undefined {
 
 // What a release renders may be rendered otherwise by the next, and the path of a stream can come to mean another one.
 function isForEver (read: Read): boolean {
-  return read.page === undefined && !dependsOnRelease(read)
+  return !read.isOpen && !dependsOnRelease(read)
 }

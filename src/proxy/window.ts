@@ -14,16 +14,24 @@ export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undef
   return kept !== undefined && isServed(parts, read, kept) ? kept : undefined
 }
 
+/** What an entry tells of versions, where the read itself names none. */
+type Told = Pick<Entry, 'lowestVersion'> & { readonly block?: { readonly first: bigint } | undefined }
+
+/** The version that a read speaks of, or the lowest that what is kept for it tells of. */
+export function versionOf ({ speaksOf }: Read, kept?: Told): bigint | undefined {
+  return speaksOf ?? kept?.lowestVersion ?? kept?.block?.first
+}
+
 /** Whether what is kept may be given: beyond every node's window, be it down or not, only where an operator wants that. */
-export function isServed (parts: Parts, read: Read, kept: Pick<Entry, 'lowestVersion'>): boolean {
+export function isServed (parts: Parts, read: Read, kept: Told): boolean {
   if (parts.settings.servePruned || distanceBelow(parts.tracker.position, read, kept) === undefined) return true
-  const version = read.speaksOf ?? kept.lowestVersion
+  const version = versionOf(read, kept)
   return version !== undefined && !parts.nodes.lacks(version)
 }
 
 /** How far a read, or the kept page that answers it, is below the oldest version that a node still has; undefined for what is not below it. */
-export function distanceBelow (position: Position | undefined, read: Read, kept?: Pick<Entry, 'lowestVersion'>): bigint | undefined {
-  const version = read.speaksOf ?? kept?.lowestVersion
+export function distanceBelow (position: Position | undefined, read: Read, kept?: Told): bigint | undefined {
+  const version = versionOf(read, kept)
   return version !== undefined && position !== undefined && version < position.oldest.version ? position.oldest.version - version : undefined
 }
 

@@ -52,11 +52,11 @@ export function isCoded (answer: Answer): boolean {
   return coding !== undefined && coding !== '' && coding !== 'identity'
 }
 
-/** Whether this is the not-found that is a fact of history: the item does not exist at the version read (law 3). */
-export function isMissingItem (answer: Answer): boolean {
-  if (answer.status !== 404 || mediaTypeOf(answer) !== 'application/json') return false
+/** Whether this is the not-found that is a fact of history: what was asked for does not exist at the version read (law 3). */
+export function isNotFound (answer: Answer, code: string | undefined): boolean {
+  if (code === undefined || answer.status !== 404 || mediaTypeOf(answer) !== 'application/json') return false
   // Not by a parser that takes the last of two codes: what says two things is certain of none.
-  return textIn(answer.body, membersIn(answer.body)?.get('error_code')) === 'table_item_not_found'
+  return textIn(answer.body, membersIn(answer.body)?.get('error_code')) === code
 }
 
 /** The `error_code` of a node's error; undefined for any other body. */

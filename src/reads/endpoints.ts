@@ -1,137 +1,92 @@
-import { readAddress } from './address.js'
-import { readU16, readU64 } from './integer.js'
-import { isPinned, readPinned } from './pinned-cursor.js'
-import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
+import { type Endpoint as Row } from './endpoint.js'
+import { address, asset, cursor, flag, hash, identifier, once, structTag, twice, u16, u64 } from './parameters.js'
 
-/** The six operations of the specification, under the names that metrics and `explain` use. */
+export { type BodyKind, type Keying, type PathParameter, type ReadParameter } from './endpoint.js'
+
+/** The reads that varve knows, under the names that metrics and `explain` use: the six operations of the specification, and what real nodes serve beside them. */
 export const endpointNames = [
-  'table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version'
+  'table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version',
+  'index', 'account', 'account_resources', 'account_resource', 'account_balance', 'account_module', 'raw_table_item', 'view',
+  'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions'
 ] as const
 
 /** The name of a known read. */
 export type EndpointName = typeof endpointNames[number]
 
-/** Reads one parameter's decoded text into its canonical spelling; undefined for what cannot be valid. */
-export type ReadParameter = (text: string) => string | undefined
+/** A row of the table. */
+export type Endpoint = Row<EndpointName>
 
-/** A row of the table: where a read lives, what it takes, and what its answer can be kept by. */
-export interface Endpoint {
-  readonly name: EndpointName
-  readonly method: 'GET' | 'POST'
-  /** The segments of its path: fixed ones as they stand, the others with what reads them. */
-  readonly path: readonly (string | PathParameter)[]
-  readonly query: Readonly<Record<string, ReadParameter>>
-  /** Flags that are off when they are left out, so that saying so is the same read. */
-  readonly offByDefault: readonly string[]
-  readonly takesTableKey: boolean
-  /** Whether its `start` is a cursor, which may carry the version that a listing goes on at. */
-  readonly takesCursor: boolean
-  /** Whether a client may choose the representation; node info is JSON whatever is asked for (facts, section 3). */
-  readonly takesAccept: boolean
-  readonly keyedBy: Keying
-  /** Whether the node's release shows in the JSON (facts, section 6, catch 1); a name is the flag that makes it show. */
-  readonly renderedByRelease: boolean | 'with_transactions'
-}
-
-/**
- * What an answer can be kept by. `version`: the state at the ledger version in the query; `block`: the block of the version that the path
- * ends in; `page`: events from a sequence number on; `moment`: nothing, it is of the moment.
- */
-export type Keying = 'version' | 'block' | 'page' | 'moment'
-
-/** A parameter in a path. Nodes decode some of them twice (facts, section 4), and what they read is what must be keyed. */
-export interface PathParameter {
-  readonly name: string
-  readonly read: ReadParameter
-  readonly decodings: 1 | 2
-}
-
-const address: ReadParameter = text => {
-  const digits = readAddress(text)
-  return digits && `0x${digits}`
-}
-const structTag: ReadParameter = text => {
-  const tag = readStructTag(text)
-  return tag && printTypeTag(tag)
-}
-const identifier: ReadParameter = text => isIdentifier(text) ? text : undefined
-const u64: ReadParameter = text => readU64(text)?.toString()
-const u16: ReadParameter = text => readU16(text)?.toString()
-const flag: ReadParameter = text => text === 'true' || text === 'false' ? text : undefined
-// Opaque but for its digits, and for what varve itself has put before them: what it encodes is the node's own affair.
-const cursor: ReadParameter = text => {
-  const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
-  return digits !== undefined && isPinned(digits) && readPinned(digits) === undefined ? undefined : digits
-}
-
-const twice = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 2 })
-const once = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 1 })
+const stateStays = 'the state at a ledger version never changes'
+const blockStays = 'a block never changes, by whatever version or height it is asked for'
+const transactionStays = 'a committed transaction never changes'
 
 /** Every read that varve knows. Adding one is adding a row. */
 export const endpoints: readonly Endpoint[] = [
-  {
-    name: 'table_item',
-    method: 'POST',
-    path: ['v1', 'tables', twice('table_handle', address), 'item'],
-    query: { ledger_version: u64 },
-    offByDefault: [],
-    takesTableKey: true,
-    takesCursor: false,
-    takesAccept: true,
-    keyedBy: 'version',
-    renderedByRelease: false
-  },
-  {
-    name: 'account_modules',
-    method: 'GET',
-    path: ['v1', 'accounts', twice('address', address), 'modules'],
-    query: { ledger_version: u64, start: cursor, limit: u16 },
-    offByDefault: [],
-    takesTableKey: false,
-    takesCursor: true,
-    takesAccept: true,
-    keyedBy: 'version',
-    renderedByRelease: true
-  },
-  {
-    name: 'account_events',
-    method: 'GET',
-    path: ['v1', 'accounts', twice('address', address), 'events', twice('event_handle', structTag), twice('field_name', identifier)],
-    query: { start: u64, limit: u16 },
-    offByDefault: [],
-    takesTableKey: false,
-    takesCursor: false,
-    takesAccept: true,
-    keyedBy: 'page',
-    renderedByRelease: true
-  },
-  {
-    name: 'block_by_version',
-    method: 'GET',
-    path: ['v1', 'blocks', 'by_version', once('version', u64)],
-    query: { with_transactions: flag },
-    offByDefault: ['with_transactions'],
-    takesTableKey: false,
-    takesCursor: false,
-    takesAccept: true,
-    keyedBy: 'block',
-    renderedByRelease: 'with_transactions'
-  },
-  plain('info', false),
-  plain('estimate_gas_price', true)
+  row('table_item', ['v1', 'tables', twice('table_handle', address), 'item'], {
+    method: 'POST', takesBody: 'table_key', query: { ledger_version: u64 }, keyedBy: 'version', notFound: 'table_item_not_found', why: stateStays
+  }),
+  row('raw_table_item', ['v1', 'tables', twice('table_handle', address), 'raw_item'], {
+    method: 'POST', takesBody: 'raw_key', query: { ledger_version: u64 }, keyedBy: 'version', notFound: 'table_item_not_found', why: stateStays
+  }),
+  row('view', ['v1', 'view'], {
+    method: 'POST', takesBody: 'view', query: { ledger_version: u64 }, keyedBy: 'version', why: 'a view reckons with nothing but the state at a ledger version, which never changes'
+  }),
+  // An account that is not there is told as one that is by newer releases.
+  row('account', ['v1', 'accounts', twice('address', address)], {
+    query: { ledger_version: u64 }, keyedBy: 'version', renderedByRelease: true, why: stateStays
+  }),
+  row('account_resources', ['v1', 'accounts', twice('address', address), 'resources'], {
+    query: { ledger_version: u64, start: cursor, limit: u16 }, takesCursor: true, keyedBy: 'version', renderedByRelease: true, why: stateStays
+  }),
+  // Newer releases tell of coins that have moved, which older ones do not find.
+  row('account_resource', ['v1', 'accounts', twice('address', address), 'resource', twice('resource_type', structTag)], {
+    query: { ledger_version: u64 }, keyedBy: 'version', notFound: 'resource_not_found', renderedByRelease: true, why: stateStays
+  }),
+  row('account_balance', ['v1', 'accounts', twice('address', address), 'balance', twice('asset_type', asset)], {
+    query: { ledger_version: u64 }, keyedBy: 'version', renderedByRelease: true, why: stateStays
+  }),
+  row('account_modules', ['v1', 'accounts', twice('address', address), 'modules'], {
+    query: { ledger_version: u64, start: cursor, limit: u16 }, takesCursor: true, keyedBy: 'version', renderedByRelease: true, why: stateStays
+  }),
+  row('account_module', ['v1', 'accounts', twice('address', address), 'module', twice('module_name', identifier)], {
+    query: { ledger_version: u64 }, keyedBy: 'version', notFound: 'module_not_found', renderedByRelease: true, why: stateStays
+  }),
+  row('account_events', ['v1', 'accounts', twice('address', address), 'events', twice('event_handle', structTag), twice('field_name', identifier)], {
+    query: { start: u64, limit: u16 }, keyedBy: 'page', renderedByRelease: true, why: 'events do not change once emitted'
+  }),
+  row('block_by_version', ['v1', 'blocks', 'by_version', once('version', u64)], {
+    query: { with_transactions: flag }, offByDefault: ['with_transactions'], keyedBy: 'block', renderedByRelease: 'with_transactions', why: blockStays
+  }),
+  row('block_by_height', ['v1', 'blocks', 'by_height', once('block_height', u64)], {
+    query: { with_transactions: flag }, offByDefault: ['with_transactions'], keyedBy: 'height', renderedByRelease: 'with_transactions', why: blockStays
+  }),
+  row('transactions', ['v1', 'transactions'], {
+    query: { start: u64, limit: u16 }, keyedBy: 'list', renderedByRelease: true, isWrittenToo: true, why: 'committed transactions never change'
+  }),
+  row('transaction_by_version', ['v1', 'transactions', 'by_version', twice('txn_version', u64)], {
+    keyedBy: 'transaction', renderedByRelease: true, why: transactionStays
+  }),
+  row('transaction_by_hash', ['v1', 'transactions', 'by_hash', twice('txn_hash', hash)], {
+    keyedBy: 'hash', renderedByRelease: true, why: transactionStays
+  }),
+  row('index', ['v1'], { keyedBy: 'moment', why: 'it tells where the node stands' }),
+  row('info', ['v1', 'info'], { keyedBy: 'moment', takesAccept: false, why: 'it tells how the node is set up' }),
+  row('estimate_gas_price', ['v1', 'estimate_gas_price'], { keyedBy: 'moment', why: 'it tells what the latest blocks took' })
 ]
 
-function plain (name: EndpointName, takesAccept: boolean): Endpoint {
+function row (name: EndpointName, path: Endpoint['path'], own: Partial<Endpoint> & Pick<Endpoint, 'keyedBy' | 'why'>): Endpoint {
   return {
     name,
     method: 'GET',
-    path: ['v1', name],
+    path,
     query: {},
     offByDefault: [],
-    takesTableKey: false,
+    takesBody: undefined,
     takesCursor: false,
-    takesAccept,
-    keyedBy: 'moment',
-    renderedByRelease: false
+    takesAccept: true,
+    notFound: undefined,
+    renderedByRelease: false,
+    isWrittenToo: false,
+    ...own
   }
 }

@@ -17,17 +17,20 @@ const committed = ['version', 'hash', 'state_change_hash', 'event_root_hash', 's
 // Of an event only the payload is decoded, of a module only the ABI.
 const numbered = ['version', 'guid', 'sequence_number', 'type']
 const stored = ['bytecode']
+const typed = ['type']
 
 /**
  * Whether two nodes, or one at two times, may have said both of these of the same history: a release renders what it knows, an operator sets how long pages are,
  * and transactions and events are decoded by the modules of the head (facts, section 6).
  */
 export function isExplained (read: Read, one: Said, other: Said): boolean {
-  const { accept, endpoint: { keyedBy, takesCursor } } = read
+  const { accept, endpoint: { name, keyedBy, takesCursor } } = read
   if (accept === 'bcs') return takesCursor && isLongerInBcs(one, other)
-  if (takesCursor) return isSameListing(one, other)
+  if (takesCursor) return isSameListing(name === 'account_modules' ? stored : typed, one, other)
   switch (keyedBy) {
-    case 'block': return hasSameTransactions(one, other)
+    case 'block': case 'height': return hasSameTransactions(one, other)
+    case 'list': return haveSame(committed, one, itemsIn(one.body), other, itemsIn(other.body))
+    case 'transaction': case 'hash': return haveSame(committed, one, whole(one), other, whole(other))
     case 'page': return haveSame(numbered, one, itemsIn(one.body), other, itemsIn(other.body))
     case 'version': case 'moment': return mayBeRenderedOtherwise(one, other)
   }
@@ -37,12 +40,16 @@ function mayBeRenderedOtherwise (one: Said, other: Said): boolean {
   return one.release === undefined || one.release !== other.release
 }
 
+function whole ({ body }: Said): Span[] {
+  return [{ from: 0, to: body.length }]
+}
+
 // A listing that an operator lets be longer goes on where another ends, and says where that is.
-function isSameListing (one: Said, other: Said): boolean {
+function isSameListing (names: readonly string[], one: Said, other: Said): boolean {
   const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
   if (a === undefined || b === undefined) return false
   const count = Math.min(a.length, b.length)
-  return mayBeCut(one, a, other, b) && haveSame(stored, one, a.slice(0, count), other, b.slice(0, count))
+  return mayBeCut(one, a, other, b) && haveSame(names, one, a.slice(0, count), other, b.slice(0, count))
 }
 
 function isLongerInBcs (one: Said, other: Said): boolean {

@@ -1,14 +1,16 @@
 import { type Head } from '../ledger/position.js'
 import { mediaTypes } from './accept.js'
-import { type Answer, errorCodeOf, headerOf, isCoded, isMissingItem, mediaTypeOf } from './answer.js'
+import { type Answer, errorCodeOf, headerOf, isCoded, isNotFound, mediaTypeOf } from './answer.js'
 import { type BlockHead, readBlockHead } from './block-head.js'
 import { type EventPage, readEventPage } from './event-page.js'
 import { type Read } from './read.js'
+import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
 
 /** Why an answer was not kept: the closed list that metric, log and Cache-Status share (law 3). */
 export const notKeptReasons = [
   'status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete',
-  'wrong_block', 'newest_block', 'truncated_block', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable'
+  'wrong_block', 'newest_block', 'truncated_block', 'wrong_transaction', 'pending_transaction',
+  'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable'
 ] as const
 
 /** One reason of the closed list. */
@@ -62,36 +64,64 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
 
 /** Judges an answer that is no untruth: whether it is proven history (law 3), and how long it stays true. */
 export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
-  const notKept = whyNeverKept(answer)
+  const notKept = whyNeverKept(read, answer)
   if (notKept !== undefined) return refused(notKept)
   // What bears no position is no word on any version.
   if (answer.stamped === undefined) return refused('no_position')
   const { head, oldest } = answer.stamped.position
   if (read.page !== undefined) return judgePage(read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
+  const { keyedBy } = read.endpoint
+  if (keyedBy === 'hash' && read.isOpen) return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
+  if (keyedBy === 'height') return judgeBlock(read, readBlockHead(answer.body, read.accept), oldest.version, head)
   if (read.speaksOf === undefined || read.speaksOf < oldest.version || read.speaksOf > head.version) return refused('outside_window')
-  if (read.endpoint.keyedBy !== 'block') return kept({})
-  return judgeBlock(read, read.speaksOf, readBlockHead(answer.body, read.accept), head)
+  if (keyedBy === 'list') return judgeList(read, read.speaksOf, readTransactions(answer.body), head.version)
+  if (keyedBy === 'block') return judgeBlock(read, readBlockHead(answer.body, read.accept), oldest.version, head)
+  if (keyedBy === 'transaction' && read.accept === 'json') return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
+  return kept({})
 }
 
 /** Why an answer must not be held even for a moment; undefined where a configured staleness may hold it. */
-export function whyNeverKept (answer: Answer): NotKeptReason | undefined {
-  if (answer.status !== 200 && !isMissingItem(answer)) return 'status'
+export function whyNeverKept ({ endpoint }: Read, answer: Answer): NotKeptReason | undefined {
+  if (answer.status !== 200 && !isNotFound(answer, endpoint.notFound)) return 'status'
   if (!answer.isFramed) return 'incomplete'
   if (isCoded(answer)) return 'wrong_coding'
   if (answer.rest !== undefined) return 'too_large'
   return answer.isVetoVoid !== true && isVetoed(answer) ? 'vetoed' : undefined
 }
 
-function judgeBlock (read: Read, version: bigint, block: BlockHead | undefined, head: Head): Verdict {
+function judgeBlock ({ speaksOf, height, query }: Read, block: BlockHead | undefined, oldest: bigint, head: Head): Verdict {
   if (block === undefined) return refused('unreadable')
-  if (version < block.first || version > block.last) return refused('wrong_block')
+  const isAsked = height === undefined ? speaksOf !== undefined && speaksOf >= block.first && speaksOf <= block.last : height === block.height
+  // No node knows a block above its own head.
+  if (!isAsked || block.first > head.version) return refused('wrong_block')
+  if (block.last < oldest) return refused('outside_window')
   // A block is final once another follows it, by the word of its node in both numbers.
   if (block.last >= head.version || block.height >= head.blockHeight) return refused('newest_block')
   // Nodes cut long blocks without a word; the range tells how many transactions there are.
-  const asked = read.query.length > 0
+  const asked = query.length > 0
   if (asked && !block.counts.includes(Number(block.last - block.first) + 1)) return refused('truncated_block')
   if (!asked && block.counts.length > 0) return refused('unreadable')
   return kept({ block })
+}
+
+function judgeTransaction ({ path, speaksOf }: Read, transaction: Transaction | undefined, oldest: bigint, head: bigint): Verdict {
+  if (transaction === undefined) return refused('unreadable')
+  const { version, hash } = transaction
+  if (speaksOf === undefined ? !path.endsWith(`/${hash}`) : version !== speaksOf) return refused('wrong_transaction')
+  if (version === undefined) return refused('pending_transaction')
+  return version < oldest || version > head ? refused('outside_window') : kept({ lowestVersion: version })
+}
+
+function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefined, head: bigint): Verdict {
+  if (run === undefined) return refused('unreadable')
+  const { count, first, last, isContiguous } = run
+  if (first === undefined || last === undefined) return refused('empty_page')
+  if (first > start) return refused('pruned_page')
+  const limit = query.find(([name]) => name === 'limit')?.[1]
+  if (first < start || !isContiguous || count > Number(limit ?? count)) return refused('gapped_page')
+  if (last > head) return refused('outside_window')
+  // A list that ends before the head does was cut by a limit, be it the node's own; at the head more may follow.
+  return last === head && count < Number(limit ?? count + 1) ? refused('short_page') : kept({ lowestVersion: start })
 }
 
 function judgePage (asked: NonNullable<Read['page']>, page: EventPage | undefined, oldest: bigint, head: bigint, { eventsTtlMs }: Bounds): Verdict {

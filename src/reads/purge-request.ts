@@ -1,7 +1,8 @@
 import { isObject, memberTexts, readJson } from './json-text.js'
 import { matchEndpoint, type NodeDefaults, readRequest } from './read-request.js'
-import { type Read, targetOf } from './read.js'
+import { type Read, targetOf, wordsOf } from './read.js'
 import { invalidInput, type Refusal } from './refusal.js'
+import { bodyInWords } from './request-body.js'
 
 /** What an operator wants forgotten: everything, or one read as a client would send it. */
 export type PurgeRequest = { readonly all: true } | { readonly all: false, readonly read: Read }
@@ -11,7 +12,7 @@ const known = new Set(['method', 'url', 'body', 'all'])
 
 /** A purge of a read, to be told to another process. */
 export function purgeOf (read: Read): Buffer {
-  return Buffer.from(JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body?.sent }))
+  return Buffer.from(JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body && wordsOf(read.body) }))
 }
 
 /** Reads the body of a purge; refuses what cannot be meant. */
@@ -22,11 +23,11 @@ export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest 
   if (Object.keys(document.value).some(name => !known.has(name))) throw invalidInput(expected)
   if (all === true && Object.keys(document.value).length === 1) return { all }
   if (all !== undefined || typeof url !== 'string' || typeof method !== 'string') throw invalidInput(expected)
-  const match = matchEndpoint(url)
+  const match = matchEndpoint(url, method)
   if (match === undefined) throw invalidInput('`url` names no read that is kept')
   // A body within the body is taken to the letter, since that is how the answers that quote it are kept.
   const text = typeof body === 'string' ? body : memberTexts(document).get('body') ?? ''
-  const request = { method, accept: undefined, contentType: 'application/json', body: Buffer.from(text) }
+  const request = { method, accept: undefined, ...bodyInWords(text) }
   try {
     return { all: false, read: readRequest(match, request, defaults) }
   } catch (error) {

@@ -1,10 +1,10 @@
-import { readAccept } from './accept.js'
+import { type Accept, readAccept } from './accept.js'
 import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
 import { readMinVersion } from './min-version.js'
 import { readPinned } from './pinned-cursor.js'
 import { type Read } from './read.js'
 import { invalidInput } from './refusal.js'
-import { readTableRequest } from './table-request.js'
+import { readRequestBody } from './request-body.js'
 import { localTarget, methodNotAllowed, requireLegal } from './unknown-route.js'
 
 /** A client's request as it stood on the wire. */
@@ -35,13 +35,14 @@ export interface Match {
 /** A segment of a path: a fixed one, or a parameter with the raw text at its place. */
 type CapturedSegment = string | { readonly parameter: PathParameter, readonly raw: string }
 
-/** Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that varve does not know. */
-export function matchEndpoint (target: string): Match | undefined {
+/** Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that varve does not know, writes among them. */
+export function matchEndpoint (target: string, method: string): Match | undefined {
   const local = localTarget(target)
   const [path, search] = splitOnce(local, '?')
-  const segments = path.split('/').slice(1)
+  // Nodes have their index under both (facts, section 4).
+  const segments = path === '/v1/' ? ['v1'] : path.split('/').slice(1)
   for (const endpoint of endpoints) {
-    const captured = capture(endpoint, segments)
+    const captured = endpoint.isWrittenToo && method === 'POST' ? undefined : capture(endpoint, segments)
     if (captured !== undefined) return { endpoint, target: local, path: captured, search }
   }
   return undefined
@@ -61,12 +62,28 @@ export function readRequest (match: Match, request: ClientRequest, defaults: Nod
     path: `/${path.join('/')}`,
     query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
     version,
-    speaksOf: endpoint.keyedBy === 'block' ? BigInt(path.slice(-1).join('')) : version,
+    ...whatOf(endpoint, path, query, accept) ?? { speaksOf: version, height: undefined, isOpen: page !== undefined },
     isPinned,
     page,
     accept,
-    body: endpoint.takesTableKey ? readTableRequest(request.contentType, request.body) : undefined,
+    body: endpoint.takesBody && readRequestBody(endpoint.takesBody, request.contentType, request.body),
     atLeast: readMinVersion(request.minVersion)
+  }
+}
+
+/** What a path or a start says of what is asked for; undefined where neither does. */
+function whatOf ({ keyedBy }: Endpoint, path: readonly string[], query: Query['query'], accept: Accept): Pick<Read, 'speaksOf' | 'height' | 'isOpen'> | undefined {
+  const last = path.at(-1) ?? ''
+  switch (keyedBy) {
+    case 'block': case 'transaction': return { speaksOf: BigInt(last), height: undefined, isOpen: false }
+    case 'height': return { speaksOf: undefined, height: BigInt(last), isOpen: false }
+    // In BCS transactions do not say which they are, as far as all nodes agree.
+    case 'hash': return { speaksOf: undefined, height: undefined, isOpen: accept === 'json' }
+    case 'list': {
+      const start = accept === 'json' ? query.find(([name]) => name === 'start')?.[1] : undefined
+      return { speaksOf: start === undefined ? undefined : BigInt(start), height: undefined, isOpen: start !== undefined }
+    }
+    case 'version': case 'page': case 'moment': return undefined
   }
 }
 

@@ -14,6 +14,10 @@ export interface Read {
   readonly speaksOf: bigint | undefined
   /** Whether the version came in a cursor of varve's own: the cursor of the answer is to carry it on. */
   readonly isPinned: boolean
+  /** The block asked for, where it is asked for by its height. */
+  readonly height: bigint | undefined
+  /** Whether the answer alone tells if it is history or of the moment: a page may not be full yet, and a transaction not committed. */
+  readonly isOpen: boolean
   /** The page of events asked for, where it starts at a given one. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
@@ -22,11 +26,13 @@ export interface Read {
   readonly atLeast: bigint | undefined
 }
 
-/** A table item request in its two texts. */
+/** What a read asks with in a body. */
 export interface ReadBody {
-  /** What goes upstream: the client's own member order and number text, blanks dropped. */
-  readonly sent: string
-  /** What is keyed: one text for every spelling of the same key. */
+  /** Its media type, which goes upstream with it. */
+  readonly type: string
+  /** What goes upstream: the client's own member order and number text, blanks dropped; bytes as they came. */
+  readonly sent: string | Buffer
+  /** What is keyed: one text for every spelling of the same question. */
   readonly canonical: string
 }
 
@@ -40,7 +46,7 @@ export interface ReadKeys {
   readonly blocks: string | undefined
 }
 
-/** How long a read's answer can stay true: for ever, as a page of a growing stream, or not beyond the moment. */
+/** How long a read's answer can stay true: for ever, as a page of what grows, or not beyond the moment. */
 export type ReadClass = 'immutable' | 'page' | 'moving'
 
 // Beyond this what is read is digested, so that no request can make keys dear; of which chain and generation it is can always be told.
@@ -48,8 +54,8 @@ const maxNameLength = 500
 
 /** The class of a read, as `explain` names it. */
 export function classOf (read: Read): ReadClass {
-  if (read.speaksOf !== undefined) return 'immutable'
-  return read.page === undefined ? 'moving' : 'page'
+  if (read.isOpen) return read.endpoint.keyedBy === 'hash' ? 'immutable' : 'page'
+  return read.speaksOf === undefined && read.height === undefined ? 'moving' : 'immutable'
 }
 
 /** Whether the release that a node runs shows in its answer (law 8): never in BCS. */
@@ -74,10 +80,20 @@ export function keysOf (read: Read, chain: { readonly id: number | string, reado
   const space = `${chain.id}.${chain.generation} ${read.accept}`
   const name = targetOf(read)
   const { body } = read
-  if (body !== undefined) return { value: `${space} ${short(`${name} ${body.canonical}`)}`, text: `${space} ${short(`${name} = ${body.sent}`)}`, blocks: undefined }
-  const key = `${space} ${short(name)}`
-  const blocks = read.endpoint.keyedBy === 'block' ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
+  if (body !== undefined) return { value: `${space} ${short(`${name} ${body.canonical}`)}`, text: `${space} ${short(`${name} = ${wordsOf(body)}`)}`, blocks: undefined }
+  const blocks = isOfBlock(read) ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
+  const key = blocks === undefined || read.height === undefined ? `${space} ${short(name)}` : blockKeyOf(blocks, read.height)
   return { value: key, text: key, blocks }
+}
+
+/** Whether a block is asked for: one entry answers for its height and for every version inside it. */
+export function isOfBlock ({ endpoint: { keyedBy } }: Read): boolean {
+  return keyedBy === 'block' || keyedBy === 'height'
+}
+
+/** The words of a body: bytes in hex behind their type. */
+export function wordsOf ({ sent, canonical }: ReadBody): string {
+  return typeof sent === 'string' ? sent : canonical
 }
 
 /** The key of a block: one for every version inside it. */
@@ -92,7 +108,7 @@ export function momentKeyOf (keys: ReadKeys): string {
 
 /** The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and one who cannot have it must not fail others. */
 export function flightKeyOf (read: Read, key: string): string {
-  return read.atLeast === undefined || classOf(read) === 'immutable' ? key : `${key} from ${read.atLeast}`
+  return read.atLeast === undefined || (classOf(read) === 'immutable' && !read.isOpen) ? key : `${key} from ${read.atLeast}`
 }
 
 /** The same read at a version: what a latest read turns out to have been. */

@@ -32,7 +32,8 @@ function canonicalText (typeName: string, text: string): string {
   return value === undefined ? text : String(value)
 }
 
-function canonicalBytes (text: string): string {
+/** One text for all spellings of the same bytes in hex. */
+export function canonicalBytes (text: string): string {
   return /^(?:0x)?(?:[0-9a-fA-F]{2})*$/.test(text) ? `0x${text.replace(/^0x/, '').toLowerCase()}` : text
 }
 

@@ -7,9 +7,6 @@ export type PassThrough = 'reads' | 'none' | 'all'
 // anywhere # and what is not ASCII.
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
 
-// Reads that take their question in a body.
-const postedReads = [/^\/v1\/view$/, /^\/v1\/tables\/[^/]+\/raw_item$/]
-
 /** A raw request target by its path and query, an absolute form without its scheme and host. */
 export function localTarget (target: string): string {
   return target.replace(/^https?:\/\/[^/?#]*/i, '')
@@ -33,24 +30,20 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowed('GET, HEAD, POST')
   if (policy === 'none') throw notServed()
   // The latter makes a test node fail on purpose.
-  if (policy === 'reads' && (!isRead(path, method) || segments.includes('set_failpoint'))) throw notServed()
+  if (policy === 'reads' && (!isRead(method) || segments.includes('set_failpoint'))) throw notServed()
   return local
 }
 
-/** Whether a request to such a route only reads, so that asking twice asks for nothing more. */
-export function isRead (target: string, method: string): boolean {
-  const [path = ''] = target.split('?', 1)
-  return method !== 'POST' || postedReads.some(route => route.test(path))
+/** Whether a request to such a route only reads, so that asking twice asks for nothing more: every read that is posted is known. */
+export function isRead (method: string): boolean {
+  return method !== 'POST'
 }
 
-/** What a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it says nothing but which node to ask. */
-export function whatIn (target: string): { readonly version: bigint | undefined, readonly events: 'from' | 'last' | undefined } {
-  const [path = '', query] = target.split('?', 2)
-  const params = new URLSearchParams(query)
-  const start = params.get('start')
-  const text = params.get('ledger_version') ?? (path === '/v1/transactions' ? start : /\/by_version\/([^/]*)$/.exec(path)?.[1]) ?? ''
-  const version = /^\+?[0-9]{1,20}$/.test(text) ? BigInt(text.replace('+', '')) : undefined
-  return { version, events: /^\/v1\/accounts\/[^/]+\/events\//.test(path) ? start === null ? 'last' : 'from' : undefined }
+/** The version that a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it says nothing but which node to ask. */
+export function versionIn (target: string): bigint | undefined {
+  const params = new URLSearchParams(target.split('?', 2)[1])
+  const text = params.get('ledger_version') ?? params.get('start_version') ?? ''
+  return /^\+?[0-9]{1,20}$/.test(text) ? BigInt(text.replace('+', '')) : undefined
 }
 
 /** A method that a route does not have. */

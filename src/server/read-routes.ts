@@ -34,7 +34,7 @@ export function readRoutes (app: FastifyInstance, context: PublicParts, limits: 
       await turns.take(request.raw, reply.raw)
       requirePlain(request.raw)
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
-      const match = matchEndpoint(request.originalUrl)
+      const match = matchEndpoint(request.originalUrl, request.method)
       if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
       const { outcome, ready } = await answerMatch(context, match, request, limits)
       replyWith(context, takenFrom(request, reply, context), match.endpoint.name, outcome, ready)
@@ -70,7 +70,7 @@ function answerPreflight (context: PublicParts, request: FastifyRequest, reply: 
   const granted = context.cors.preflight(request.headers)
   if (granted instanceof Refusal) throw granted
   if (granted === undefined) return false
-  const endpoint = matchEndpoint(request.originalUrl)?.endpoint.name ?? 'other'
+  const endpoint = matchEndpoint(request.originalUrl, request.method)?.endpoint.name ?? 'other'
   replyWith(context, takenFrom(request, reply, context), endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
   return true
 }

@@ -57,7 +57,7 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
 /** Replies with what varve refuses; a known read bears the present position then too, and who asks for too much is counted. */
 export function refuseWith (context: PublicParts, exchange: Exchange, refusal: Refusal): void {
   const { access, metrics, stamper } = context
-  const endpoint = matchEndpoint(exchange.url)?.endpoint.name
+  const endpoint = matchEndpoint(exchange.url, exchange.method)?.endpoint.name
   if (refusal.status === 429) metrics.limited(access.nameOf(exchange.request) === undefined ? 'address' : 'key')
   // Where the chain stands is for those who may ask.
   const bearsPosition = endpoint !== undefined && !access.lacksKey(exchange.request)

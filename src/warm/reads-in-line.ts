@@ -1,7 +1,7 @@
-import { mediaTypes } from '../reads/accept.js'
 import { classOf } from '../reads/read.js'
 import { matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
+import { bodyInWords } from '../reads/request-body.js'
 import { type Wanted } from './asking.js'
 
 /** A line of a file: a read that can be kept, one that cannot, nothing at all, or what is no request. */
@@ -53,9 +53,9 @@ function inCaddy (text: string): Request | undefined {
 /** Nothing is sent that varve does not know for a read which can be kept: a log may hold writes, and what is of the moment warms nothing. */
 function keepable ({ method, url, body, accept }: Request): InLine {
   try {
-    const match = matchEndpoint(url)
+    const match = matchEndpoint(url, method)
     if (match === undefined) return 'not kept'
-    const read = readRequest(match, { method, accept, contentType: mediaTypes.json, body: Buffer.from(body ?? '') }, defaults)
+    const read = readRequest(match, { method, accept, ...bodyInWords(body ?? '') }, defaults)
     return classOf(read) === 'moving' ? 'not kept' : { method: read.endpoint.method, target: match.target, body: read.endpoint.method === 'POST' ? body : undefined, accept }
   } catch (error) {
     if (error instanceof Refusal) return 'not kept'

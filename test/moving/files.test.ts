@@ -139,7 +139,7 @@ t.test('every key that a read can have is known for an entry\'s, and those of th
   ]
   for (const [target, key] of reads) {
     for (const accept of ['application/json', 'application/x-bcs']) {
-      const match = matchEndpoint(target)
+      const match = matchEndpoint(target, 'GET')
       if (match === undefined) throw new Error(target)
       const keyType = key !== undefined && key.length > 100 ? '0x1::string::String' : 'u64'
       const read = readRequest(match, { method: match.endpoint.method, accept, contentType: 'application/json', body: Buffer.from(key === undefined ? '' : `{"key_type":"${keyType}","value_type":"u64","key":${key}}`) }, { eventsDefault: 25 } as Parameters<typeof readRequest>[2])

@@ -232,7 +232,7 @@ t.test('a page of events is held against those of that start, and the path that 
 t.test('a not-found that is one no more, and a value that is none, are different', async t => {
   const missing = respond(404, error('table_item_not_found'))
   const body = '{"key_type":"u64","value_type":"u64","key":"7"}'
-  const match = matchEndpoint('/v1/tables/0x1/item?ledger_version=500')
+  const match = matchEndpoint('/v1/tables/0x1/item?ledger_version=500', 'GET')
   const read = match && readRequest(match, { method: 'POST', accept: undefined, contentType: 'application/json', body: Buffer.from(body) }, { eventsDefault: 25 })
   for (const [first, then] of [[missing, respond(200, '"1"')], [respond(200, '"1"'), missing]] as const) {
     const { afterHit, differences } = await audited(t, first, read)

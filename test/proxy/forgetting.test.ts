@@ -13,7 +13,7 @@ const chain = { id: 4, generation: 2 }
 const bcs = 'application/x-bcs'
 
 function readAt (target: string, { accept, body, method = 'GET' }: Ask & { accept?: string | undefined } = {}): Read {
-  const match = matchEndpoint(target)
+  const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
   return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
 }

@@ -290,7 +290,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
 }
 
 function readAt (target: string, accept: string | undefined, key: string): Read {
-  const match = matchEndpoint(target)
+  const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
   const { body, method } = target.startsWith(table) ? item('u64', key) : { body: '', method: 'GET' }
   return readRequest(match, { method: method ?? 'GET', accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, { eventsDefault: 25 })

@@ -13,7 +13,7 @@ const path = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events
 const maxU64 = 2n ** 64n - 1n
 
 function read (query: string, accept?: string, eventsDefault = 25): Read {
-  const match = matchEndpoint(path + query)
+  const match = matchEndpoint(path + query, 'GET')
   if (match === undefined) throw new Error(query)
   return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault })
 }

@@ -10,7 +10,7 @@ const bounds: Bounds = { eventsTtlMs: 1000 }
 const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefined => untruth(read, answer) ?? judge(read, answer, given).notKept
 
 function read (target: string, accept?: string): Read {
-  const match = matchEndpoint(target)
+  const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(target)
   return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault: 25 })
 }

@@ -18,7 +18,7 @@ t.teardown(async () => {
 
 function readOf ({ method, target, accept, contentType, body }: Spelled): Read | Refusal | undefined {
   try {
-    const match = matchEndpoint(target)
+    const match = matchEndpoint(target, method)
     return match && readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
   } catch (error) {
     if (error instanceof Refusal) return error
@@ -32,7 +32,7 @@ async function direct ({ method, target, accept, contentType, body }: Spelled): 
 }
 
 async function canonical (read: Read): Promise<Got> {
-  return await direct({ method: read.endpoint.method, target: targetOf(read), accept: mediaTypes[read.accept], contentType: read.body && 'application/json', body: read.body?.sent })
+  return await direct({ method: read.endpoint.method, target: targetOf(read), accept: mediaTypes[read.accept], contentType: read.body?.type, body: read.body && String(read.body.sent) })
 }
 
 const meaningOf = ({ status, headers, body }: Got): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
@@ -40,7 +40,7 @@ const meaningOf = ({ status, headers, body }: Got): unknown => [status, body, he
 const primitives = new Set(['', 'bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256', 'address', 'signer', 'vector'])
 
 function namesUnknownType ({ body, path }: Read): boolean {
-  const { key_type: keyType = '', value_type: valueType = '' } = JSON.parse(body?.sent ?? '{}') as Record<string, string>
+  const { key_type: keyType = '', value_type: valueType = '' } = JSON.parse(String(body?.sent ?? '{}')) as Record<string, string>
   const handle = /\/events\/([^/]+)\//.exec(path)?.[1] ?? ''
   const names = `${keyType}<${valueType}<${decodeURIComponent(handle)}`.replace(/0x[0-9a-f]+::[\w$]+::[\w$]+/g, '').split(/[<>,]/)
   return names.some(name => !primitives.has(name))

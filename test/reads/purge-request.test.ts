@@ -26,7 +26,7 @@ t.test('the body of a table look-up is taken as an object or as a text, to the l
   for (const spelled of [{ key: '007', value_type: 'u64', key_type: ' u64' }, JSON.stringify(body), '{ "key": "+7", "value_type": "u64", "key_type": "u64" }']) t.equal(meant({ method: 'POST', url, body: spelled }), canonical)
   const sentOf = (text: string): string | undefined => {
     const wanted = read(text)
-    return wanted.all ? undefined : wanted.read.body?.sent
+    return wanted.all ? undefined : String(wanted.read.body?.sent)
   }
   const head = `{"method":"POST","url":"${url}","body":`
   // Numbers and escapes that JSON.parse would lose are part of what a not-found quotes.

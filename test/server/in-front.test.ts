@@ -44,7 +44,7 @@ async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Me
     metrics,
     routed,
     knows: async (target, { body = '', headers = {} } = {}) => {
-      const match = matchEndpoint(target)
+      const match = matchEndpoint(target, 'GET')
       const spelled = { method: body === '' ? 'GET' : 'POST', target, accept: undefined, contentType: headers['content-type'] as string | undefined, body: Buffer.from(body) }
       const spelling = spellingOf(spelled)
       if (match === undefined || spelling === undefined) throw new Error('no read')

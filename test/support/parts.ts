@@ -56,14 +56,14 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       settle: async () => { await poll.poll() },
       renewals: new Renewals(() => clock.ms),
       tally: { notKept: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
-      settings: { isObserving: false, promoteLatest: true, auditShare: 0, stateMs: 0, infoMs: 1000, gasMs: 500, waitMs: 0, waitBlocks: 2, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
+      settings: { isObserving: false, promoteLatest: true, auditShare: 0, stateMs: 0, infoMs: 1000, indexMs: 250, gasMs: 500, waitMs: 0, waitBlocks: 2, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
     }
   }
 }
 
 /** The canonical read of a GET. */
 export function readOf (target: string): Read {
-  const match = matchEndpoint(target)
+  const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
   return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault: 25 })
 }

@@ -14,7 +14,7 @@ const digestOf = (...parts: (string | Buffer)[]): string => {
 /** What varve makes of a request; undefined for what it refuses or does not know. */
 export function readOf (sent: Sent): Read | undefined {
   try {
-    const match = matchEndpoint(sent.target)
+    const match = matchEndpoint(sent.target, sent.method)
     if (match === undefined) return undefined
     const request = { method: sent.method, accept: headerOf(sent, 'accept'), contentType: headerOf(sent, 'content-type'), body: Buffer.from(sent.body ?? '', 'latin1'), minVersion: headerOf(sent, 'x-varve-min-ledger-version') }
     return readRequest(match, request, { eventsDefault: 25 })
@@ -25,7 +25,7 @@ export function readOf (sent: Sent): Read | undefined {
 }
 
 /** Whether varve knows the route of a request. */
-export const isKnown = ({ target }: Sent): boolean => matchEndpoint(target) !== undefined
+export const isKnown = ({ target, method }: Sent): boolean => matchEndpoint(target, method) !== undefined
 
 /** What was seen so far, so that no two answers can be mixed up. */
 export class Memory {

@@ -43,4 +43,4 @@ export function beginsListing (sent: Sent): boolean {
   return isListing(sent) && !new URLSearchParams(`?${sent.target.split('?').slice(1).join('?')}`).has('ledger_version')
 }
 
-const isListing = ({ target }: Sent): boolean => matchEndpoint(target)?.endpoint.name === 'account_modules'
+const isListing = ({ target, method }: Sent): boolean => matchEndpoint(target, method)?.endpoint.name === 'account_modules'

@@ -1,0 +1,40 @@
+import { readAddress, shortAddress } from './address.js'
+import { mediaTypes } from './accept.js'
+import { readJsonBody, stringIn } from './json-body.js'
+import { type ReadBody } from './read.js'
+import { invalidInput } from './refusal.js'
+import { isIdentifier, printTypeTag, readTypeTag } from './type-tag.js'
+
+// Nodes of each family have the name in their own words.
+const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
+
+/** Reads the body of a view: a function, its type arguments and its arguments in JSON, or the same in BCS, which is taken to the letter. */
+export function readViewRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
+  const [, type] = bcsType.exec(contentType ?? '') ?? []
+  if (type === undefined) return readJsonView(contentType, bytes)
+  return { type: type.toLowerCase(), sent: bytes, canonical: `${type.toLowerCase()} 0x${bytes.toString('hex')}` }
+}
+
+function readJsonView (contentType: string | undefined, bytes: Buffer): ReadBody {
+  const body = readJsonBody(contentType, bytes)
+  const types = body.members['type_arguments']
+  if (!Array.isArray(types) || !Array.isArray(body.members['arguments'])) {
+    throw invalidInput('parse request payload error: `type_arguments` and `arguments` must be arrays')
+  }
+  // What an argument means is told by the function's own types alone, so that its text is its key.
+  const sent = `{"function":"${functionIn(stringIn(body, 'function'))}","type_arguments":[${types.map(typeIn).join(',')}],"arguments":${body.textOf('arguments')}}`
+  return { type: mediaTypes.json, sent, canonical: sent }
+}
+
+function functionIn (text: string): string {
+  const [address = '', module = '', name = '', ...more] = text.split('::')
+  const digits = readAddress(address)
+  if (digits === undefined || !isIdentifier(module) || !isIdentifier(name) || more.length > 0) throw invalidInput('`function` is not of the form ADDRESS::MODULE::FUNCTION')
+  return `${shortAddress(digits)}::${module}::${name}`
+}
+
+function typeIn (text: unknown): string {
+  const tag = typeof text === 'string' ? readTypeTag(text) : undefined
+  if (tag === undefined) throw invalidInput('`type_arguments` holds what is not a type tag')
+  return `"${printTypeTag(tag)}"`
+}
