@@ -27,6 +27,7 @@ export function isExplained (read: Read, one: Said, other: Said): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read
   if (accept === 'bcs') return takesCursor && isLongerInBcs(one, other)
   if (takesCursor) return isSameListing(name === 'account_modules' ? stored : typed, one, other)
+  if (name === 'account_module') return haveSame(stored, one, whole(one), other, whole(other))
   switch (keyedBy) {
     case 'block': case 'height': return hasSameTransactions(one, other)
     case 'list': return haveSame(committed, one, itemsIn(one.body), other, itemsIn(other.body))

@@ -21,7 +21,7 @@ const readsAt = (version: bigint): Array<[target: string, how?: Ask]> => [
 ]
 
 /** One that is passed on; the embedded node answers it wherever it stands. */
-const passedAt = (version: bigint): [target: string] => [`/v1/blocks/by_height/300?ledger_version=${version}`]
+const passedAt = (version: bigint): [target: string] => [`/v1/-/healthy?ledger_version=${version}`]
 
 const headOf = ({ ledger }: Sandbox): bigint => ledger.head.version
 const waiting = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_waiting_for_version')

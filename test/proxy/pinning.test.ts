@@ -153,14 +153,14 @@ t.test('lines that cannot be printed for many are left to be refused one by one,
   }
 })
 
-t.test('other listings, the last page, and an error are not pinned', async t => {
+t.test('resources are pinned as modules are; the last page, and an error, are not', async t => {
   const node = await stubNode(t, (request, response) => {
     if (request.url?.includes('resources') === true) ok(response, '[]', { 'x-aptos-cursor': '00ab' })
     else if (request.url?.includes('2/modules') === true) response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"m","error_code":"account_not_found","vm_error_code":null}')
     else ok(response, '[]')
   })
   const varve = await varveAt(t, node.url, pinned)
-  t.equal((await varve.get('/v1/accounts/0x1/resources')).headers['x-node-cursor'], '00ab')
+  t.equal((await varve.get('/v1/accounts/0x1/resources')).headers['x-node-cursor'], `${Buffer.from('varve').toString('hex')}${1000n.toString(16).padStart(16, '0')}00ab`)
   t.equal((await varve.get(modules)).headers['x-node-cursor'], undefined)
   t.match(await varve.get('/v1/accounts/0x2/modules'), { status: 404 })
 })

@@ -12,10 +12,12 @@ const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefin
 function read (target: string, accept?: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(target)
-  return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault: 25 })
+  const { endpoint: { method } } = match
+  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from('{"key":"0xab","key_type":"address","value_type":"u8"}') }, { eventsDefault: 25 })
 }
 
 const modules = read('/v1/accounts/0x1/modules?ledger_version=50')
+const item = read('/v1/tables/0x1/item?ledger_version=50')
 
 const stamps = {
   'x-aptos-chain-id': '4',
@@ -44,9 +46,22 @@ t.test('a whole 200 with a position, within its window, of the right chain and t
 })
 
 t.test('an item that did not exist at a version never existed then: table_item_not_found is kept', async t => {
-  t.equal(whyNotKept(modules, answer({ status: 404, body: missing('table_item_not_found') }), bounds), undefined)
-  const bcs = read('/v1/accounts/0x1/modules?ledger_version=50', 'application/x-bcs')
-  t.equal(whyNotKept(bcs, answer({ status: 404, body: missing('table_item_not_found') }), bounds), undefined, 'errors are JSON whatever was asked')
+  const known: Array<[target: string, code: string]> = [
+    ['/v1/tables/0x1/item', 'table_item_not_found'], ['/v1/tables/0x1/raw_item', 'table_item_not_found'],
+    ['/v1/accounts/0x1/resource/0x1::a::B', 'resource_not_found'], ['/v1/accounts/0x1/module/a', 'module_not_found']
+  ]
+  for (const [target, code] of known) {
+    for (const accept of ['application/json', 'application/x-bcs']) {
+      const asked = read(`${target}?ledger_version=50`, accept)
+      t.equal(whyNotKept(asked, answer({ status: 404, body: missing(code) }), bounds), undefined, `${target}: errors are JSON whatever was asked`)
+      for (const other of ['account_not_found', 'version_not_found', ...known.map(([, code]) => code).filter(its => its !== code)]) {
+        t.equal(whyNotKept(asked, answer({ status: 404, body: missing(other) }), bounds), 'status', `${target}: ${other}`)
+      }
+    }
+  }
+  for (const target of ['/v1/accounts/0x1/modules', '/v1/accounts/0x1', '/v1/accounts/0x1/balance/0xa']) {
+    t.equal(whyNotKept(read(`${target}?ledger_version=50`), answer({ status: 404, body: missing('table_item_not_found') }), bounds), 'status', target)
+  }
 })
 
 t.test('everything else is not kept, each for its reason', async t => {
@@ -76,7 +91,7 @@ t.test('everything else is not kept, each for its reason', async t => {
     ['outside_window', answer({ headers: { 'x-aptos-ledger-oldest-version': '51' } })],
     ['too_large', { ...answer(), rest: Object.assign((async function * () {})(), { destroy: () => {} }) }]
   ]
-  for (const [reason, given] of cases) t.equal(whyNotKept(modules, given, bounds), reason, `${reason}: ${given.status} ${JSON.stringify(given.headers).slice(0, 40)}`)
+  for (const [reason, given] of cases) t.equal(whyNotKept(item, given, bounds), reason, `${reason}: ${given.status} ${JSON.stringify(given.headers).slice(0, 40)}`)
   t.equal(whyNotKept(read('/v1/accounts/0x1/modules'), answer(), bounds), 'outside_window', 'a latest read has no version to be kept under')
 })
 

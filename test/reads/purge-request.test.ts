@@ -54,7 +54,7 @@ t.test('what no client could have read is refused with 400', async t => {
   const url = '/v1/tables/0xab/item?ledger_version=5'
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
   for (const wrong of [
-    { url: '' }, { url: '/' }, { url: '/v1' }, { url: '/v1/transactions' }, { url: '/v2/info' }, { url: 'v1/info' }, { url: '/v1/accounts/0xg/modules' }, { url: '/v1/accounts/0x1/modules?ledger_version=x' },
+    { url: '' }, { url: '/' }, { url: '/v1/-/healthy' }, { url: '/v1/transactions', method: 'POST' }, { url: '/v2/info' }, { url: 'v1/info' }, { url: '/v1/accounts/0xg/modules' }, { url: '/v1/accounts/0x1/modules?ledger_version=x' },
     { url: '/v1/accounts/0x1/modules?limit=1&limit=1' }, { url: '/v1/blocks/by_version/-1' }, { url: '/v1/accounts/0x1/modules?ledger_version=1 2' },
     { url: '/v1/info', method: 'get' }, { url: '/v1/info', method: 'POST' }, { url: '/v1/info', method: '' }, { url }, { url, method: 'GET', body }, { url, method: 'POST' }, { url, method: 'POST', body: {} },
     { url, method: 'POST', body: [] }, { url, method: 'POST', body: 7 }, { url, method: 'POST', body: null }, { url, method: 'POST', body: 'nonsense' }, { url, method: 'POST', body: { ...body, key_type: '' } }
