@@ -1,37 +1,24 @@
-import { type Address, addressBytes, addressOf, shortAddress } from './address.js'
+import { addressBytes, addressOf, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
-import { digest, digestHex } from './digest.js'
+import { depositLives } from './deposits.js'
+import { digestHex } from './digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
-
-/** An event of a stream. */
-export interface LedgerEvent {
-  readonly version: bigint
-  readonly creationNumber: bigint
-  readonly account: Address
-  readonly sequence: bigint
-  readonly type: readonly [module: string, name: string]
-  readonly data: Readonly<Record<string, unknown>>
-  readonly bytes: Buffer
-}
-
-/** A run of events under one handle. */
-export interface Stream {
-  /** How many there are once the chain has got to a height. */
-  readonly countAt: (height: number) => number
-  readonly eventOf: (ledger: Ledger, sequence: number) => LedgerEvent
-}
+import { type LedgerEvent, type Stream } from './stream.js'
 
 const one = addressOf('1')
-const cafe = addressOf('cafe')
 
 /** One event for each block. */
 export const newBlockEvents: Stream = {
+  account: one,
+  creationNumber: 3n,
   countAt: height => height + 1,
   eventOf: (ledger, sequence) => newBlockEvent(ledger, ledger.block(sequence))
 }
 
 /** One event for each epoch. */
 export const newEpochEvents: Stream = {
+  account: one,
+  creationNumber: 2n,
   countAt: height => Math.floor(height / epochBlocks) + 1,
   eventOf (ledger, sequence) {
     const { epoch, firstVersion } = ledger.block(sequence * epochBlocks)
@@ -47,28 +34,6 @@ export const newEpochEvents: Stream = {
   }
 }
 
-/** One event for each third block. */
-export const depositEvents: Stream = {
-  countAt: height => Math.floor(height / 3),
-  eventOf (ledger, sequence) {
-    const block = ledger.block((sequence + 1) * 3)
-    const amount = digest(ledger.seed, 'deposit', sequence).readBigUInt64LE() >> 20n
-    return {
-      // Where the block has no user transaction, its first one tells the event.
-      version: block.lastVersion - block.firstVersion >= 2n ? block.firstVersion + 1n : block.firstVersion,
-      creationNumber: 2n,
-      account: cafe,
-      sequence: BigInt(sequence),
-      type: ['coin', 'DepositEvent'],
-      data: { amount: String(amount) },
-      bytes: u64Bytes(amount)
-    }
-  }
-}
-
-/** A handle that nothing was ever emitted under. */
-export const noEvents: Stream = { countAt: () => 0, eventOf: depositEvents.eventOf }
-
 /** The events of the streams that a transaction emitted. */
 export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint): LedgerEvent[] {
   // Every stream emits in one of the first two transactions; huge blocks are quick thanks to this.
@@ -76,7 +41,10 @@ export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint):
   const height = Number(block.height)
   const emitted = [newBlockEvents.eventOf(ledger, height)]
   if (height % epochBlocks === 0) emitted.push(newEpochEvents.eventOf(ledger, height / epochBlocks))
-  if (height > 0 && height % 3 === 0) emitted.push(depositEvents.eventOf(ledger, height / 3 - 1))
+  for (const life of height % 3 === 0 ? depositLives(ledger) : []) {
+    const count = life.countAt(height)
+    if (count > life.countAt(height - 1)) emitted.push(life.eventOf(ledger, count - 1))
+  }
   return emitted.filter(event => event.version === version)
 }
 

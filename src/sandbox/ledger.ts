@@ -26,6 +26,13 @@ export interface LedgerOptions {
   readonly startVersion: bigint
   readonly release?: string
   readonly startUsec?: bigint
+  readonly remaking?: Remaking
+}
+
+/** Heights at which the coin store of 0xcafe is destroyed and made anew, with event handles of new numbers. */
+export interface Remaking {
+  readonly goneAt: number
+  readonly backAt: number
 }
 
 /** The number of blocks between two changes of the epoch. */
@@ -44,9 +51,14 @@ export class Ledger {
   prunedEvents: PrunedEvents = 'error500'
   /** How a block in BCS marks its transactions: as an option (00, 01) or bare. */
   blockBcs: 'option' | 'bare' = 'option'
+  /** Set it to heights that are still to come: what was before stays as it was. */
+  remaking: Remaking | undefined
+  /** The sums of the first deposits, as far as somebody asked: a balance is told without adding all of them up. */
+  readonly depositSums: bigint[] = [0n]
   readonly #startUsec: bigint
   // Versions after the start, by height, with the end of the newest block last.
   readonly #firsts = [0]
+  readonly #sendings: number[] = []
   #prunedTo = 0
 
   constructor (options: LedgerOptions) {
@@ -55,6 +67,7 @@ export class Ledger {
     this.startVersion = options.startVersion
     this.windowBlocks = options.windowBlocks
     this.release = options.release ?? releases.variants
+    this.remaking = options.remaking
     this.#startUsec = options.startUsec ?? 1_660_247_629_760_032n
     this.grow(Math.max(1, options.blocks))
     this.pruneTo(options.prunedBlocks)
@@ -77,10 +90,18 @@ export class Ledger {
     return { version: oldestVersion, blockHeight: oldestBlockHeight }
   }
 
+  /** The heights of the blocks whose first user transaction one of the known accounts sends. */
+  get sendings (): readonly number[] {
+    return this.#sendings
+  }
+
   /** Adds blocks. */
   grow (blocks = 1): void {
     for (let added = 0; added < blocks; added++) {
-      this.#firsts.push(Number(this.#firsts.at(-1)) + blockSize(this.seed, this.height + 1))
+      const height = this.height + 1
+      const size = blockSize(this.seed, height)
+      if (height % 4 === 2 && size >= 3) this.#sendings.push(height)
+      this.#firsts.push(Number(this.#firsts.at(-1)) + size)
     }
   }
 

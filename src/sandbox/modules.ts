@@ -43,6 +43,11 @@ export function modulesAt (ledger: Ledger, address: Address, version: bigint): M
   }).sort((a, b) => a.key.compare(b.key))
 }
 
+/** One module of an account at a version; undefined where it is not there. */
+export function moduleAt (ledger: Ledger, address: Address, name: string, version: bigint): Module | undefined {
+  return modulesAt(ledger, address, version).find(module => module.name === name)
+}
+
 function bytecodeOf (seed: number, address: Address, name: string, upgrade: number): Buffer {
   const draws = new Draws(seed, 'module', address, name, upgrade)
   // Every module begins with the magic number and the version of its format.

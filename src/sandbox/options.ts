@@ -1,3 +1,5 @@
+import { type Remaking } from './ledger.js'
+
 /** What a sandbox node can be started with. */
 export interface SandboxOptions {
   seed?: number
@@ -16,11 +18,18 @@ export interface SandboxOptions {
   family?: string
   /** The `git_hash` of the release, 40 hex digits. */
   release?: string
+  /** When the coin store of 0xcafe is destroyed and made anew; left out: never. */
+  remaking?: Remaking
+  /** An address without an account is answered for as an account that never sent anything, as nodes do since 2025. */
+  statelessAccounts?: boolean
   jsonOutput?: boolean
   bcsOutput?: boolean
   /** `/v1/info` answers the index object, as some hosted providers do. */
   infoIsIndex?: boolean
   modulesPage?: number
+  resourcesPage?: number
+  transactionsDefault?: number
+  transactionsMax?: number
   eventsDefault?: number
   eventsMax?: number
   blockTransactionsMax?: number
@@ -31,7 +40,7 @@ export interface SandboxOptions {
 }
 
 /** The options of a running sandbox node. */
-export type Settings = Required<Omit<SandboxOptions, 'release'>> & Pick<SandboxOptions, 'release'>
+export type Settings = Required<Omit<SandboxOptions, 'release' | 'remaking'>> & Pick<SandboxOptions, 'release' | 'remaking'>
 
 /** What a sandbox node is without being told. */
 export const defaults: Settings = {
@@ -45,8 +54,12 @@ export const defaults: Settings = {
   family: 'x-aptos-',
   jsonOutput: true,
   bcsOutput: true,
+  statelessAccounts: true,
   infoIsIndex: false,
   modulesPage: 9_999,
+  resourcesPage: 9_999,
+  transactionsDefault: 25,
+  transactionsMax: 100,
   eventsDefault: 25,
   eventsMax: 100,
   blockTransactionsMax: 10_000,

@@ -1,11 +1,12 @@
 import { type Address } from './address.js'
 import { sequenceBytes } from './bcs.js'
-import { eventBytes, eventRecord, type LedgerEvent, type Stream } from './events.js'
+import { eventBytes, eventRecord } from './events.js'
 import { addressParam, identifierParam, limitQuery, structTagParam, u64Query } from './params.js'
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
 import { formOf, pageSize, paramOf, type Question, success, type View } from './question.js'
 import { type Reply } from './reply.js'
-import { resourceOf } from './resources.js'
+import { resourceAt } from './resources.js'
+import { type LedgerEvent, type Stream } from './stream.js'
 import { type StructTag } from './type-tag.js'
 
 /** Lists the events that were emitted under a handle. */
@@ -25,12 +26,13 @@ export function readEvents (question: Question): Reply {
 }
 
 // The handle is looked for in the resource as it is at the head, whatever is asked for.
-function streamOf ({ position }: View, address: Address, tag: StructTag, field: string): Stream {
-  const resource = resourceOf(address, tag)
+function streamOf ({ ledger, position }: View, address: Address, tag: StructTag, field: string): Stream {
+  const resource = resourceAt(ledger, address, tag, position.version)
   if (resource === undefined) throw resourceNotFound(address, tag, position.version)
-  const stream = resource.get(field)
-  if (stream === undefined) throw fieldNotFound(address, tag, field, position.version)
-  if (stream === 'other') throw invalidInput(`Deserialization error, field(${field}) type is not a EventHandle struct: unexpected end of input`)
+  const members = JSON.parse(resource.value.json) as Readonly<Record<string, unknown>>
+  if (!Object.hasOwn(members, field)) throw fieldNotFound(address, tag, field, position.version)
+  const stream = resource.handles[field]
+  if (stream === undefined) throw invalidInput(`Deserialization error, field(${field}) type is not a EventHandle struct: unexpected end of input`)
   return stream
 }
 

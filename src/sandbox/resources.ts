@@ -1,20 +1,45 @@
-import { type Address, shortAddress } from './address.js'
-import { depositEvents, newBlockEvents, newEpochEvents, noEvents, type Stream } from './events.js'
-import { printTypeTag, type StructTag } from './type-tag.js'
+import { accountPlan, hasAccount } from './account-resource.js'
+import { type Address, addressOf } from './address.js'
+import { assetResources, chainAsset, coinStore, storePlans } from './coin-resources.js'
+import { depositor } from './deposits.js'
+import { drawnResources } from './drawn-resources.js'
+import { frameworkResources } from './framework-resources.js'
+import { type Ledger } from './ledger.js'
+import { type Held, type ResourcePlan } from './resource-plan.js'
+import { resourceKey } from './state-key.js'
+import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
-// The resources that hold event handles; a field without a stream is no handle.
-const resources: Readonly<Record<string, Readonly<Record<string, Stream | 'other'>>>> = {
-  '0x1 0x1::block::BlockResource': {
-    height: 'other', epoch_interval: 'other', new_block_events: newBlockEvents, update_epoch_interval_events: noEvents
-  },
-  '0x1 0x1::reconfiguration::Configuration': { epoch: 'other', last_reconfiguration_time: 'other', events: newEpochEvents },
-  '0xcafe 0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>': {
-    coin: 'other', frozen: 'other', deposit_events: depositEvents, withdraw_events: noEvents
-  }
+/** A resource of an account as it is at one version. */
+export interface Resource extends Held {
+  readonly address: Address
+  readonly tag: StructTag
+  readonly key: Buffer
 }
 
-/** The fields of a resource: streams of events, and others; undefined where the account has no such resource. */
-export function resourceOf (address: Address, tag: StructTag): ReadonlyMap<string, Stream | 'other'> | undefined {
-  const fields = resources[`${shortAddress(address)} ${printTypeTag(tag)}`]
-  return fields === undefined ? undefined : new Map(Object.entries(fields))
+/** A resource of an account at a version, which must lie within the chain; undefined where the account does not have it. */
+export function resourceAt (ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
+  const type = printTypeTag(tag)
+  const held = plansOf(address).find(plan => plan.type === type)?.at(ledger, version)
+  return held && { ...held, address, tag, key: resourceKey(address, tag) }
+}
+
+/** Every resource of an account at a version, in the order of their state keys. */
+export function resourcesAt (ledger: Ledger, address: Address, version: bigint): Resource[] {
+  return plansOf(address).flatMap(({ type }) => {
+    const tag = readStructTag(type)
+    const resource = tag && resourceAt(ledger, address, tag, version)
+    return resource ?? []
+  }).toSorted((one, other) => one.key.compare(other.key))
+}
+
+/** A resource as JSON prints it. */
+export function resourceJson ({ tag, value }: Resource): string {
+  return `{"type":${JSON.stringify(printTypeTag(tag))},"data":${value.json}}`
+}
+
+function plansOf (address: Address): readonly ResourcePlan[] {
+  if (address === addressOf('1')) return frameworkResources
+  if (address === chainAsset) return assetResources
+  if (!hasAccount(address)) return storePlans(address)
+  return [accountPlan(address), ...address === depositor ? [coinStore, ...drawnResources(address)] : []]
 }

@@ -1,5 +1,6 @@
 import { answer } from '../../../src/sandbox/answer.js'
-import { depositEvents, newBlockEvents, newEpochEvents, noEvents } from '../../../src/sandbox/events.js'
+import { depositEvents, noEvents } from '../../../src/sandbox/deposits.js'
+import { newBlockEvents, newEpochEvents } from '../../../src/sandbox/events.js'
 import { defaults } from '../../../src/sandbox/options.js'
 import { type Reply } from '../../../src/sandbox/reply.js'
 import { type Era } from './chain.js'
