@@ -23,6 +23,14 @@ export function structTagParam (name: string, segment: string): StructTag {
   return tag
 }
 
+/** The type of a coin or the address of the metadata of a fungible asset, in a path. */
+export function assetParam (name: string, segment: string): StructTag | Address {
+  const text = twice(segment)
+  const asset = readStructTag(text) ?? readAddress(text)
+  if (asset === undefined) throw pathProblem(name, 'string(AssetType)', `Invalid asset type: ${text}`)
+  return asset
+}
+
 /** A name of the language in a path. */
 export function identifierParam (name: string, segment: string): string {
   const text = twice(segment)
@@ -33,6 +41,13 @@ export function identifierParam (name: string, segment: string): string {
 /** A u64 in a path, decoded by the router alone. */
 export function plainU64Param (name: string, segment: string): bigint {
   return integer(percentDecoded(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))
+}
+
+/** A u64 in a path, decoded by the router and once more by its type. */
+export function u64Param (name: string, segment: string): bigint {
+  const text = twice(segment)
+  return integer(text, maxU64, reason => pathProblem(name, 'string(U64)',
+    `Parsing u64 string ${JSON.stringify(text)} failed, caused by error: ${reason}`))
 }
 
 /** A u64 in a query, decoded as a form and once more by its type. */
@@ -59,7 +74,7 @@ export function flagQuery (query: ReadonlyMap<string, string>, name: string): bo
   throw queryProblem(name, 'boolean', 'provided string was not `true` or `false`')
 }
 
-/** The cursor of a page of modules. */
+/** The cursor of a page of modules or of resources. */
 export function cursorQuery (query: ReadonlyMap<string, string>): Buffer | undefined {
   const text = query.get('start')
   if (text === undefined) return undefined

@@ -84,6 +84,22 @@ export function itemNotFound (handle: Address, key: string, version: bigint): Pr
     `Table Item not found by Table handle(${shortAddress(handle)}), Table key(${key}) and Ledger version(${version})`)
 }
 
+/** An address without an account. */
+export function accountNotFound (address: Address, version: bigint): Problem {
+  return new Problem('ledger', 'account_not_found', `Account not found by Address(${shortAddress(address)}) and Ledger version(${version})`)
+}
+
+/** A module that an account does not have. */
+export function moduleNotFound (address: Address, name: string, version: bigint): Problem {
+  return new Problem('ledger', 'module_not_found',
+    `Module not found by Address(${shortAddress(address)}), Module name(${name}) and Ledger version(${version})`)
+}
+
+/** A transaction that is neither committed nor waiting, or not committed yet. */
+export function transactionNotFound (by: string): Problem {
+  return new Problem('ledger', 'transaction_not_found', `Transaction not found by ${by}`)
+}
+
 /** A resource that an account does not have. */
 export function resourceNotFound (address: Address, tag: StructTag, version: bigint): Problem {
   return new Problem('ledger', 'resource_not_found',

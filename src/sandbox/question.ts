@@ -56,3 +56,9 @@ export function pageSize (limit: number | undefined, usual: number, most: number
 export function success (question: Question, form: Form, body: string | Buffer): Reply {
   return reply(200, form, body, { position: question.view.position, family: question.settings.family })
 }
+
+/** A success that is not the last page: the cursor is where the next one begins. */
+export function withCursor (question: Question, answer: Reply, next: Buffer | undefined): Reply {
+  if (next === undefined) return answer
+  return { ...answer, headers: [...answer.headers, [`${question.settings.family}cursor`, next.toString('hex')]] }
+}

@@ -1,8 +1,10 @@
 import { type Question } from './question.js'
+import { readAccount, readBalance } from './read-account.js'
 import { readBlockByHeight, readBlockByVersion } from './read-block.js'
 import { readEvents } from './read-events.js'
-import { readModules } from './read-modules.js'
+import { readModule, readModules } from './read-modules.js'
 import { readGasPrice, readHealth, readIndex, readInfo } from './read-node.js'
+import { readResource, readResources } from './read-resources.js'
 import { readTableItem } from './read-table-item.js'
 import { type Reply } from './reply.js'
 
@@ -18,6 +20,11 @@ export interface Route {
 /** Every route that the node has. */
 export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], answer: readTableItem },
+  { endpoint: 'account', method: 'GET', path: ['v1', 'accounts', ':'], answer: readAccount },
+  { endpoint: 'account_resources', method: 'GET', path: ['v1', 'accounts', ':', 'resources'], answer: readResources },
+  { endpoint: 'account_resource', method: 'GET', path: ['v1', 'accounts', ':', 'resource', ':'], answer: readResource },
+  { endpoint: 'account_balance', method: 'GET', path: ['v1', 'accounts', ':', 'balance', ':'], answer: readBalance },
+  { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], answer: readModule },
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
   { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
   { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlockByVersion },

@@ -1,7 +1,8 @@
 import { type Address, addressBytes } from './address.js'
-import { readLength, sizedBytes, textBytes } from './bcs.js'
-import { isIdentifier, type StructTag } from './type-tag.js'
-import { structTagBytes } from './type-tag-bytes.js'
+import { sizedBytes, textBytes } from './bcs.js'
+import { BcsReader, Unreadable } from './bcs-reader.js'
+import { type StructTag } from './type-tag.js'
+import { readIdentifierBytes, readStructTagBytes, structTagBytes } from './type-tag-bytes.js'
 
 const accessPath = Buffer.from([0])
 const code = Buffer.from([0])
@@ -17,15 +18,32 @@ export function resourceKey (address: Address, tag: StructTag): Buffer {
   return pathKey(address, Buffer.concat([resource, structTagBytes(tag)]))
 }
 
-/** Reads a cursor; undefined when it is not the hex of the state key of a module. */
+/** Reads a cursor; undefined when it is not the hex of the state key of a module or a resource. */
 export function readCursor (hex: string): Buffer | undefined {
   if (!/^(?:[0-9a-fA-F]{2})+$/.test(hex)) return undefined
   const bytes = Buffer.from(hex, 'hex')
-  const path = readLength(bytes, 33)
-  if (bytes[0] !== 0 || path === undefined || bytes.length !== path.next + path.value) return undefined
-  const name = readLength(bytes, path.next + 33)
-  if (bytes[path.next] !== 0 || name === undefined || bytes.length !== name.next + name.value) return undefined
-  return isIdentifier(bytes.toString('latin1', name.next)) ? bytes : undefined
+  try {
+    verifyKey(bytes)
+    return bytes
+  } catch {
+    return undefined
+  }
+}
+
+function verifyKey (bytes: Buffer): void {
+  const key = new BcsReader(bytes)
+  if (key.byte() !== accessPath[0]) throw new Unreadable('neither a module nor a resource')
+  key.take(32)
+  const path = new BcsReader(key.sized())
+  key.end()
+  const kind = path.byte()
+  if (kind === resource[0]) readStructTagBytes(path)
+  else if (kind !== code[0]) throw new Unreadable('neither a module nor a resource')
+  else {
+    path.take(32)
+    readIdentifierBytes(path)
+  }
+  path.end()
 }
 
 function pathKey (address: Address, path: Buffer): Buffer {

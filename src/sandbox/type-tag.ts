@@ -1,6 +1,7 @@
 import { type Address, padAddress, shortAddress } from './address.js'
 
-const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256',
+/** The names of the types without a declaration. */
+export const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256',
   'address', 'signer'] as const
 
 /** The types without a declaration. */

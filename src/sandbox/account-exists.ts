@@ -1,0 +1,11 @@
+import { hasAccount } from './account-resource.js'
+import { type Address } from './address.js'
+import { accountNotFound } from './problem.js'
+import { type Question } from './question.js'
+import { resourcesAt } from './resources.js'
+
+/** Refuses an address that holds nothing, where the node does not take every address for an account. */
+export function accountExists ({ view, settings }: Question, address: Address, version: bigint): void {
+  if (settings.statelessAccounts || hasAccount(address) || resourcesAt(view.ledger, address, version).length > 0) return
+  throw accountNotFound(address, version)
+}
