@@ -9,6 +9,9 @@ export type Json =
   | { readonly kind: 'array', readonly items: readonly Json[] }
   | { readonly kind: 'object', readonly members: ReadonlyMap<string, Json>, readonly repeated: ReadonlySet<string> }
 
+/** An object of JSON. */
+export type JsonObject = Extract<Json, { kind: 'object' }>
+
 // The parser of the nodes gives up when it would open the 128th level.
 const levels = 127
 const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }

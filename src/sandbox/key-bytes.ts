@@ -2,12 +2,24 @@ import { addressBytes, readAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes } from './bcs.js'
 import { readInteger } from './integer.js'
 import { type Json } from './json-reader.js'
-import { invalidInput, type Problem } from './problem.js'
+import { invalidInput } from './problem.js'
 import { fieldsOf, specialOf } from './structs.js'
 import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
 
+/** A value that is not of its type. */
+export class Unfit extends Error {}
+
 /** Turns a key into the bytes that name it in the table, so that every spelling of one key is one name. */
 export function keyBytes (type: TypeTag, key: Json): Buffer {
+  try {
+    return valueBytes(type, key)
+  } catch (error) {
+    throw invalidInput(`convert table key failed: ${(error as Unfit).message}`)
+  }
+}
+
+/** Turns a value into its bytes, or throws why it is none of its type. */
+export function valueBytes (type: TypeTag, key: Json): Buffer {
   switch (type.kind) {
     case 'primitive': return primitiveBytes(type.name, key)
     case 'vector': return vectorBytes(type.of, key)
@@ -16,10 +28,10 @@ export function keyBytes (type: TypeTag, key: Json): Buffer {
 }
 
 function primitiveBytes (name: Primitive, key: Json): Buffer {
-  if (name === 'signer') throw badKey('signer is no type of a value')
+  if (name === 'signer') throw unfit('signer is no type of a value')
   if (name === 'address') return addressKey(key)
   if (name === 'bool') {
-    if (key.kind !== 'bool') throw badKey('expected a boolean')
+    if (key.kind !== 'bool') throw unfit('expected a boolean')
     return Buffer.from([key.value ? 1 : 0])
   }
   const bits = Number(name.slice(1))
@@ -29,48 +41,48 @@ function primitiveBytes (name: Primitive, key: Json): Buffer {
 function integerKey (signed: boolean, bits: number, key: Json): bigint {
   const power = 2n ** BigInt(signed ? bits - 1 : bits)
   const asNumber = bits <= 32
-  if (key.kind !== (asNumber ? 'number' : 'string')) throw badKey(`expected a ${asNumber ? 'number' : 'string'}`)
+  if (key.kind !== (asNumber ? 'number' : 'string')) throw unfit(`expected a ${asNumber ? 'number' : 'string'}`)
   const text = key.kind === 'number' ? key.text : key.value
   // `-0` is a floating number to the nodes' parser, as `1.0` and `1e0` are.
-  if (asNumber && text === '-0') throw badKey('invalid type: floating point')
+  if (asNumber && text === '-0') throw unfit('invalid type: floating point')
   const value = readInteger(text, signed ? -power : 0n, power - 1n)
-  if (typeof value === 'string') throw badKey(value)
+  if (typeof value === 'string') throw unfit(value)
   return value
 }
 
 function addressKey (key: Json): Buffer {
   const address = key.kind === 'string' ? readAddress(key.value) : undefined
-  if (address === undefined) throw badKey('invalid account address')
+  if (address === undefined) throw unfit('invalid account address')
   return addressBytes(address)
 }
 
 function vectorBytes (of: TypeTag, key: Json): Buffer {
   if (of.kind === 'primitive' && of.name === 'u8') {
     const digits = key.kind === 'string' ? key.value.replace(/^0x/, '') : undefined
-    if (digits === undefined || !/^(?:[0-9a-fA-F]{2})*$/.test(digits)) throw badKey('expected hex bytes')
+    if (digits === undefined || !/^(?:[0-9a-fA-F]{2})*$/.test(digits)) throw unfit('expected hex bytes')
     return sizedBytes(Buffer.from(digits, 'hex'))
   }
-  if (key.kind !== 'array') throw badKey(`expected vector<${printTypeTag(of)}>`)
-  return sequenceBytes(key.items.map(item => keyBytes(of, item)))
+  if (key.kind !== 'array') throw unfit(`expected vector<${printTypeTag(of)}>`)
+  return sequenceBytes(key.items.map(item => valueBytes(of, item)))
 }
 
 function structBytes (tag: StructTag, key: Json): Buffer {
   const special = specialOf(tag)
   if (special === 'object') return addressKey(key)
   if (special === 'string') {
-    if (key.kind !== 'string') throw badKey('expected a string')
+    if (key.kind !== 'string') throw unfit('expected a string')
     return textBytes(key.value)
   }
   const fields = fieldsOf(tag)
-  if (fields === undefined) throw badKey(`type not found: ${printTypeTag(tag)}`)
-  if (key.kind !== 'object') throw badKey('Expecting a JSON Map for struct.')
+  if (fields === undefined) throw unfit(`type not found: ${printTypeTag(tag)}`)
+  if (key.kind !== 'object') throw unfit('Expecting a JSON Map for struct.')
   return Buffer.concat(fields.map(({ name, type }) => {
     const member = key.members.get(name)
-    if (member === undefined) throw badKey(`field ${name} not found.`)
-    return keyBytes(type, member)
+    if (member === undefined) throw unfit(`field ${name} not found.`)
+    return valueBytes(type, member)
   }))
 }
 
-function badKey (reason: string): Problem {
-  return invalidInput(`convert table key failed: ${reason}`)
+function unfit (reason: string): Unfit {
+  return new Unfit(reason)
 }

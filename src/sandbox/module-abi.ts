@@ -1,5 +1,6 @@
 import { shortAddress } from './address.js'
 import { type Module } from './modules.js'
+import { oracleAbi, oracleAddress } from './oracle-module.js'
 import { type Rendering } from './release.js'
 
 const abilities = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], ['store', 'key']]
@@ -7,18 +8,20 @@ const types = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::String', '&
 
 /** The record of a module, as a release renders it: the bytecode is of the chain, the ABI is not. */
 export function moduleRecord (module: Module, rendering: Rendering): unknown {
+  const bytecode = `0x${module.bytecode.toString('hex')}`
+  return { bytecode, abi: module.address === oracleAddress ? oracleAbi(rendering) : drawnAbi(module, rendering) }
+}
+
+function drawnAbi (module: Module, rendering: Rendering): unknown {
   const marks = module.bytecode.subarray(-16)
   const mark = (index: number): number => Number(marks[index])
   const address = shortAddress(module.address)
   return {
-    bytecode: `0x${module.bytecode.toString('hex')}`,
-    abi: {
-      address,
-      name: module.name,
-      friends: mark(0) % 3 === 0 ? [`${address}::${module.name}_admin`] : [],
-      exposed_functions: Array.from({ length: 1 + mark(1) % 3 }, (_, index) => functionRecord(index, mark(2 + index))),
-      structs: Array.from({ length: 1 + mark(6) % 2 }, (_, index) => structRecord(index, mark(7 + index), rendering))
-    }
+    address,
+    name: module.name,
+    friends: mark(0) % 3 === 0 ? [`${address}::${module.name}_admin`] : [],
+    exposed_functions: Array.from({ length: 1 + mark(1) % 3 }, (_, index) => functionRecord(index, mark(2 + index))),
+    structs: Array.from({ length: 1 + mark(6) % 2 }, (_, index) => structRecord(index, mark(7 + index), rendering))
   }
 }
 

@@ -28,7 +28,8 @@ const framework = ['acl', 'any', 'bcs', 'code', 'coin', 'guid', 'util', 'block',
 const plans: ReadonlyArray<readonly [string, Plan]> = [
   ['1', { names: framework, atStart: framework.length, addEvery: 0, upgradeEvery: 9_000 }],
   ['42', { names: ['game', 'shop', 'board', 'tournament', 'season'], atStart: 3, addEvery: 2_500, upgradeEvery: 1_500 }],
-  ['cafe', { names: ['menu', 'till', 'barista', 'beans', 'loyalty', 'orders', 'milk', 'tips'], atStart: 1, addEvery: 900, upgradeEvery: 400 }]
+  ['cafe', { names: ['menu', 'till', 'barista', 'beans', 'loyalty', 'orders', 'milk', 'tips'], atStart: 1, addEvery: 900, upgradeEvery: 400 }],
+  ['feed', { names: ['oracle'], atStart: 1, addEvery: 0, upgradeEvery: 5_000 }]
 ]
 
 /** The modules of an account at a version, in the order of their state keys. */

@@ -39,12 +39,15 @@ export class Problem extends Error {
   readonly status: number
   readonly code: ErrorCode
   readonly source: Source
+  /** The code of the machine that ran into it, where one did. */
+  readonly vmCode: number | null
 
-  constructor (source: Source, code: ErrorCode, message: string, status: number = statusOfCode[code]) {
+  constructor (source: Source, code: ErrorCode, message: string, status: number = statusOfCode[code], vmCode: number | null = null) {
     super(message)
     this.source = source
     this.code = code
     this.status = status
+    this.vmCode = vmCode
   }
 }
 

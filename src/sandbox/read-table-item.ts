@@ -1,12 +1,17 @@
+import { addressOf } from './address.js'
+import { acceptedForm } from './accept.js'
 import { printJson } from './json-printer.js'
 import { keyBytes } from './key-bytes.js'
-import { invalidInput, itemNotFound } from './problem.js'
+import { invalidInput, itemNotFound, Problem } from './problem.js'
 import { addressParam, u64Query } from './params.js'
 import { formOf, paramOf, type Question, readableVersion, success } from './question.js'
 import { type Reply } from './reply.js'
 import { itemAt } from './table.js'
-import { readTableRequest, verifiedType } from './table-request.js'
-import { printTypeTag } from './type-tag.js'
+import { readRawKey, readTableRequest, verifiedType } from './table-request.js'
+import { printTypeTag, type TypeTag } from './type-tag.js'
+
+const u64: TypeTag = { kind: 'primitive', name: 'u64' }
+const text: TypeTag = { kind: 'struct', address: addressOf('1'), module: 'string', name: 'String', args: [] }
 
 /** Looks up one item of a table. */
 export function readTableItem (question: Question): Reply {
@@ -21,4 +26,20 @@ export function readTableItem (question: Question): Reply {
   if (value === 'absent') throw itemNotFound(handle, printJson(request.key), version)
   if (value === 'unknown') throw invalidInput(`Failed to read a value of type ${printTypeTag(valueType)}`)
   return success(question, form, form === 'json' ? value.json : value.bytes)
+}
+
+/** Looks up the bytes of one item by the bytes of its key. */
+export function readRawTableItem (question: Question): Reply {
+  const handle = addressParam('table_handle', paramOf(question, 0))
+  const key = readRawKey(question.contentType, question.body)
+  const asked = u64Query(question.query, 'ledger_version')
+  if (acceptedForm(question.accept) === 'json') {
+    throw new Problem('verification', 'api_disabled', 'Get raw table item is not allowed. Only BCS is supported as an AcceptType.')
+  }
+  const form = formOf(question, 'Get raw table item')
+  const version = readableVersion(question.view, asked)
+  // Bytes do not tell their types: eight are taken for a number and the others for a text, and every item holds a number.
+  const value = itemAt(question.view.ledger, { handle, keyType: key.length === 8 ? u64 : text, key }, u64, version)
+  if (typeof value === 'string') throw itemNotFound(handle, `0x${key.toString('hex')}`, version)
+  return success(question, form, value.bytes)
 }

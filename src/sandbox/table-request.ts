@@ -1,5 +1,6 @@
-import { type Json, readJson } from './json-reader.js'
-import { framework, malformed, Problem } from './problem.js'
+import { type Json, type JsonObject } from './json-reader.js'
+import { malformed, Problem } from './problem.js'
+import { readJsonObject, requestMember } from './request-body.js'
 import { readTypeTag, type TypeTag } from './type-tag.js'
 
 /** The body of a table lookup; the types are still text, as they are verified later. */
@@ -11,16 +12,18 @@ export interface TableRequest {
 
 /** Reads the body of a table lookup as the framework does. */
 export function readTableRequest (contentType: string | undefined, body: Buffer): TableRequest {
-  if (contentType === undefined) throw framework('expect content type `application/json`', 415)
-  const essence = contentType.replace(/;.*$/s, '').trim().toLowerCase()
-  if (!/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(essence)) {
-    throw framework(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
-  }
-  const request = readJson(body)
-  if (request.kind !== 'object') throw malformed('failed to parse "TableItemRequest": Expected input type "object"')
-  const twice = ['key_type', 'value_type', 'key'].find(name => request.repeated.has(name))
-  if (twice !== undefined) throw malformed(`duplicate field \`${twice}\``)
+  const request = readJsonObject('TableItemRequest', ['key_type', 'value_type', 'key'], contentType, body)
   return { keyType: textOf(request, 'key_type'), valueType: textOf(request, 'value_type'), key: memberOf(request, 'key') }
+}
+
+/** Reads the body of a lookup by bytes: the key in hex. */
+export function readRawKey (contentType: string | undefined, body: Buffer): Buffer {
+  const type = 'RawTableItemRequest'
+  const key = requestMember(type, readJsonObject(type, ['key'], contentType, body), 'key')
+  if (key.kind !== 'string') throw malformed('failed to parse "string(HexEncodedBytes)": Expected input type "string", field `key`')
+  const digits = key.value.replace(/^0x/, '')
+  if (/^(?:[0-9a-fA-F]{2})*$/.test(digits)) return Buffer.from(digits, 'hex')
+  throw malformed(`failed to parse "string(HexEncodedBytes)": decode hex-encoded string(${JSON.stringify(key.value)}) failed`)
 }
 
 /** Verifies the text of a type, before the ledger is read. */
@@ -30,12 +33,8 @@ export function verifiedType (name: string, text: string): TypeTag {
   return tag
 }
 
-type JsonObject = Extract<Json, { kind: 'object' }>
-
 function memberOf (request: JsonObject, name: string): Json {
-  const member = request.members.get(name)
-  if (member === undefined) throw malformed(`failed to parse "TableItemRequest": missing field \`${name}\``)
-  return member
+  return requestMember('TableItemRequest', request, name)
 }
 
 function textOf (request: JsonObject, name: string): string {

@@ -1,0 +1,61 @@
+import { addressOf } from './address.js'
+import { type Rendering } from './release.js'
+
+/** A function as it is declared. */
+export interface Declared {
+  readonly types: number
+  readonly params: readonly string[]
+  readonly returns: readonly string[]
+}
+
+/** The account of the module whose functions can be called. */
+export const oracleAddress = addressOf('feed')
+
+/** The module whose functions can be called. */
+export const oracleModule = '0xfeed::oracle'
+
+/** The functions that answer questions; those without a rule of their own give back what they are given. */
+export const oracle = {
+  height: { types: 0, params: [], returns: ['u64'] },
+  balance_of: { types: 0, params: ['address'], returns: ['u64'] },
+  price_of: { types: 1, params: ['u64'], returns: ['u128', 'bool'] },
+  holds: { types: 1, params: ['address'], returns: ['bool'] },
+  at_most_a_hundred: { types: 0, params: ['u64'], returns: ['u64'] },
+  echo: { types: 1, params: ['T0'], returns: ['T0'] },
+  several: {
+    types: 0,
+    params: ['u8', 'u128', 'bool', '0x1::string::String', 'vector<u8>', 'vector<u64>', '0x1::option::Option<address>'],
+    returns: ['u8', 'u128', 'bool', '0x1::string::String', 'vector<u8>', 'vector<u64>', '0x1::option::Option<address>']
+  }
+} as const satisfies Readonly<Record<string, Declared>>
+
+/** The interface of the module, as a release renders it. */
+export function oracleAbi ({ isEnum, variants }: Rendering): unknown {
+  return {
+    address: '0xfeed',
+    name: 'oracle',
+    friends: [],
+    exposed_functions: [
+      { name: 'set_price', visibility: 'public', is_entry: true, is_view: false, generic_type_params: [], params: ['&signer', 'u64'], return: [] },
+      ...Object.entries<Declared>(oracle).map(([name, { types, params, returns }]) => ({
+        name,
+        visibility: 'public',
+        is_entry: false,
+        is_view: true,
+        generic_type_params: Array.from({ length: types }, () => ({ constraints: [] })),
+        params,
+        return: returns
+      }))
+    ],
+    structs: [{
+      name: 'Price',
+      is_native: false,
+      is_event: false,
+      ...isEnum && { is_enum: false },
+      abilities: ['copy', 'drop', 'store'],
+      generic_type_params: [],
+      fields: [{ name: 'value', type: 'u128' }, { name: 'rising', type: 'bool' }],
+      ...variants && { variants: [] }
+    }]
+  }
+}

@@ -1,0 +1,27 @@
+import { type Json, type JsonObject, readJson } from './json-reader.js'
+import { framework, malformed } from './problem.js'
+
+/** The media type of a body, without its parameters. */
+export function essenceOf (contentType: string): string {
+  return contentType.replace(/;.*$/s, '').trim().toLowerCase()
+}
+
+/** Reads the body of a request as the framework does; of the members that it knows none may come twice. */
+export function readJsonObject (type: string, known: readonly string[], contentType: string | undefined, body: Buffer): JsonObject {
+  if (contentType === undefined) throw framework('expect content type `application/json`', 415)
+  if (!/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(essenceOf(contentType))) {
+    throw framework(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
+  }
+  const request = readJson(body)
+  if (request.kind !== 'object') throw malformed(`failed to parse "${type}": Expected input type "object"`)
+  const twice = known.find(name => request.repeated.has(name))
+  if (twice !== undefined) throw malformed(`duplicate field \`${twice}\``)
+  return request
+}
+
+/** A member that a request must have. */
+export function requestMember (type: string, request: JsonObject, name: string): Json {
+  const member = request.members.get(name)
+  if (member === undefined) throw malformed(`failed to parse "${type}": missing field \`${name}\``)
+  return member
+}

@@ -1,0 +1,70 @@
+import { type Address, readAddress } from './address.js'
+import { BcsReader } from './bcs-reader.js'
+import { type Json } from './json-reader.js'
+import { invalidInput, malformed } from './problem.js'
+import { essenceOf, readJsonObject, requestMember } from './request-body.js'
+import { isIdentifier, readTypeTag, type TypeTag } from './type-tag.js'
+import { readIdentifierBytes, readTypeTagBytes } from './type-tag-bytes.js'
+
+/** Which function is called, with which types. */
+export interface ViewTarget {
+  readonly address: Address
+  readonly module: string
+  readonly name: string
+  readonly types: readonly TypeTag[]
+}
+
+/** A call as it was asked for: the arguments are JSON still, or bytes of their types already. */
+export type ViewRequest = ViewTarget & ({ readonly arguments: readonly Json[] } | { readonly bytes: readonly Buffer[] })
+
+const type = 'ViewRequest'
+const bcsType = 'application/x.aptos.view_function+bcs'
+
+/** Reads the body of a call as the framework does; what is returned reads on, once the ledger is known. */
+export function readViewRequest (contentType: string | undefined, body: Buffer): () => ViewRequest {
+  if (contentType !== undefined && essenceOf(contentType) === bcsType) return () => binaryRequest(body)
+  const request = readJsonObject(type, ['function', 'type_arguments', 'arguments'], contentType, body)
+  const called = requestMember(type, request, 'function')
+  const types = itemsOf(requestMember(type, request, 'type_arguments'), 'type_arguments').map(item => {
+    if (item.kind !== 'string') throw malformed('failed to parse "string(MoveType)": Expected input type "string", field `type_arguments`')
+    return item.value
+  })
+  const target = targetOf(called)
+  const given = itemsOf(requestMember(type, request, 'arguments'), 'arguments')
+  return () => ({ ...target, types: types.map(verified), arguments: given })
+}
+
+function binaryRequest (body: Buffer): ViewRequest {
+  const reader = new BcsReader(body)
+  try {
+    const address = reader.take(32).toString('hex')
+    const [module, name] = [readIdentifierBytes(reader), readIdentifierBytes(reader)]
+    const types = reader.items(() => readTypeTagBytes(reader))
+    const bytes = reader.items(() => reader.sized())
+    reader.end()
+    return { address, module, name, types, bytes }
+  } catch (error) {
+    throw invalidInput(`Failed to deserialize input into ViewRequest: ${(error as Error).message}`)
+  }
+}
+
+function targetOf (called: Json): Omit<ViewTarget, 'types'> {
+  const text = called.kind === 'string' ? called.value : ''
+  const [digits, module, name, more] = text.split('::')
+  const address = readAddress(String(digits))
+  if (address === undefined || module === undefined || name === undefined || more !== undefined || !isIdentifier(module) || !isIdentifier(name)) {
+    throw malformed(`failed to parse "string(EntryFunctionId)": Invalid entry function ID "${text}", should be <address>::<module_name>::<function_name>`)
+  }
+  return { address, module, name }
+}
+
+function itemsOf (member: Json, name: string): readonly Json[] {
+  if (member.kind !== 'array') throw malformed(`failed to parse "${type}": Expected input type "array", field \`${name}\``)
+  return member.items
+}
+
+function verified (text: string): TypeTag {
+  const tag = readTypeTag(text)
+  if (tag === undefined) throw invalidInput(`Failed to parse type argument '${text}'`)
+  return tag
+}
