@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { address, hexBytes, identifier, moduleId, paramType } from './scalars.js'
+
+const ability = z.enum(['copy', 'drop', 'store', 'key']).meta({ id: 'Ability', description: 'What may be done with a value of a type.' })
+
+const typeParam = z.strictObject({ constraints: z.array(ability) }).meta({
+  id: 'TypeParam', description: 'A type parameter, with what the type given for it must be able to do.'
+})
+
+/** A function as an ABI describes it, and the one function of a script. */
+export const functionAbi = z.strictObject({
+  name: identifier,
+  visibility: z.enum(['private', 'public', 'friend']),
+  is_entry: z.boolean(),
+  is_view: z.boolean(),
+  generic_type_params: z.array(typeParam),
+  params: z.array(paramType),
+  return: z.array(paramType)
+}).meta({ id: 'Function', description: 'A function: whether a transaction can call it directly, and what it takes and gives.' })
+
+const field = z.strictObject({ name: identifier, type: paramType }).meta({ id: 'Field', description: 'A field of a struct.' })
+
+const variant = z.strictObject({ name: identifier, fields: z.array(field) }).meta({ id: 'Variant', description: 'One form of an enum.' })
+
+/** A struct as an ABI describes it. */
+export const structAbi = z.strictObject({
+  name: identifier,
+  is_native: z.boolean(),
+  is_event: z.boolean(),
+  is_enum: z.boolean().exactOptional(),
+  abilities: z.array(ability),
+  generic_type_params: z.array(typeParam),
+  fields: z.array(field),
+  variants: z.array(variant).exactOptional()
+}).meta({ id: 'Struct', description: 'A struct; `is_enum` and `variants` are told by newer releases alone.' })
+
+/** What a module offers. */
+export const moduleAbi = z.strictObject({
+  address,
+  name: identifier,
+  friends: z.array(moduleId),
+  exposed_functions: z.array(functionAbi),
+  structs: z.array(structAbi)
+}).meta({ id: 'ModuleAbi', description: 'What a module offers, as the release of the node renders it.' })
+
+/** A module. */
+export const module = z.strictObject({ bytecode: hexBytes, abi: moduleAbi.nullable() }).meta({
+  id: 'Module', description: 'A module; `abi` is null where the node cannot read the bytecode.'
+})
+
+/** A function as an ABI describes it. */
+export type FunctionAbi = z.infer<typeof functionAbi>
+
+/** A module, as listings and changes print it. */
+export type ModuleRecord = z.infer<typeof module>
