@@ -1,0 +1,26 @@
+import { z } from 'zod'
+import { hexBytes } from './scalars.js'
+
+const ed25519 = z.strictObject({ value: hexBytes, type: z.literal('ed25519') })
+const secp256k1 = z.strictObject({ value: hexBytes, type: z.literal('secp256k1_ecdsa') })
+const secp256r1 = z.strictObject({ value: hexBytes, type: z.literal('secp256r1_ecdsa') })
+const keyless = z.strictObject({ value: hexBytes, type: z.literal('keyless') })
+const federatedKeyless = z.strictObject({ value: hexBytes, type: z.literal('federated_keyless') })
+const slhDsa = z.strictObject({ value: hexBytes, type: z.literal('slh_dsa__sha2_128s') })
+const webAuthn = z.strictObject({ value: hexBytes, type: z.literal('web_authn') })
+
+/** A public key that says of which kind it is. */
+export const publicKey = z.discriminatedUnion('type', [ed25519, secp256k1, secp256r1, keyless, federatedKeyless, slhDsa]).meta({
+  id: 'PublicKey', description: 'A public key of one of the kinds.'
+})
+
+/** A signature that says of which kind it is. */
+export const keySignature = z.discriminatedUnion('type', [ed25519, secp256k1, secp256r1, webAuthn, keyless, federatedKeyless, slhDsa]).meta({
+  id: 'Signature', description: 'A signature of one of the kinds; `web_authn` is how a device signs with a key of the kind secp256r1_ecdsa.'
+})
+
+/** A public key that says of which kind it is. */
+export type PublicKey = z.infer<typeof publicKey>
+
+/** A signature that says of which kind it is. */
+export type KeySignature = z.infer<typeof keySignature>

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { event } from './event.js'
+import { address, hexBytes, u64Number, u64String, u8 } from './scalars.js'
+import { committed } from './transaction-common.js'
+
+const several = z.strictObject({ signer_indices: z.array(u64Number), sig: hexBytes.nullable() }).meta({
+  id: 'AggregateSignature', description: 'The signature of several validators in one, with their places.'
+})
+
+const webKey = z.union([
+  z.strictObject({ kid: z.string(), kty: z.string(), alg: z.string(), e: z.string(), n: z.string() }),
+  z.strictObject({ id: z.array(u8), payload: z.array(u8) })
+]).meta({ id: 'WebKey', description: 'A key of an identity provider; one that the node cannot read is its bytes.' })
+
+const told = { ...committed, events: z.array(event), timestamp: u64String }
+
+const observedKeys = z.strictObject({
+  ...told,
+  quorum_certified_update: z.strictObject({
+    update: z.strictObject({ issuer: z.string(), version: u64Number, jwks: z.array(webKey) }), multi_sig: several
+  }),
+  validator_transaction_type: z.literal('observed_jwk_update'),
+  type: z.literal('validator_transaction')
+}).meta({ id: 'ObservedJwkUpdate', description: 'The keys that the validators have seen at an identity provider.' })
+
+const sharedRandomness = z.strictObject({
+  ...told,
+  dkg_transcript: z.strictObject({ epoch: u64String, author: address, payload: hexBytes }),
+  validator_transaction_type: z.literal('dkg_result'),
+  type: z.literal('validator_transaction')
+}).meta({ id: 'DkgResult', description: 'What the validators draw the randomness of an epoch from.' })
+
+const sharedDecryption = z.strictObject({
+  ...told,
+  certified_subtrx: z.strictObject({ epoch: u64String, author: address, subtrx: hexBytes, signature: several }),
+  encryption_key: hexBytes,
+  validator_transaction_type: z.literal('chunky_d_k_g_result'),
+  type: z.literal('validator_transaction')
+}).meta({ id: 'ChunkyDkgResult', description: 'The key of an epoch that payloads are encrypted with.' })
+
+/** What the validators have agreed on among themselves. */
+export const validatorTransaction = z.discriminatedUnion('validator_transaction_type', [observedKeys, sharedRandomness, sharedDecryption]).meta({
+  id: 'ValidatorTransaction', description: 'What the validators have agreed on among themselves.'
+})
+
+/** What the validators have agreed on among themselves. */
+export type ValidatorTransaction = z.infer<typeof validatorTransaction>
