@@ -107,7 +107,7 @@ t.test('transactions from a version on are kept when the list is full or cut by 
     t.equal(got.headers[status], stored)
     t.equal((JSON.parse(got.body) as unknown[]).length, count)
     sandbox.ledger.grow()
-    await varve.get('/v1/estimate_gas_price')
+    await varve.get('/v1/accounts/0x42/modules')
     t.match(await varve.get(`/v1/transactions?${query}`), { body: got.body, headers: { [status]: fromMemory, [version_]: String(sandbox.ledger.head.version) } })
   }
   const newest = sandbox.ledger.head.version
