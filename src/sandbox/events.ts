@@ -3,6 +3,7 @@ import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './
 import { depositLives } from './deposits.js'
 import { digestHex } from './digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
+import { type EventRecord } from './schema/event.js'
 import { type LedgerEvent, type Stream } from './stream.js'
 
 const one = addressOf('1')
@@ -49,7 +50,7 @@ export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint):
 }
 
 /** An event as transactions print it, without its version. */
-export function eventRecord (event: LedgerEvent): Record<string, unknown> {
+export function eventRecord (event: LedgerEvent): EventRecord {
   const [module, name] = event.type
   return {
     guid: { creation_number: String(event.creationNumber), account_address: shortAddress(event.account) },

@@ -131,14 +131,14 @@ export class Ledger {
     const first = this.#firsts[at]
     const next = this.#firsts[at + 1]
     if (first === undefined || next === undefined) throw new RangeError(`no block of height ${height}`)
-    return {
-      height: BigInt(at),
-      hash: at === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', at),
-      timestampUsec: at === 0 ? 0n : this.#startUsec + BigInt(at) * blockUsec + BigInt(at * 7919 % 100_000),
-      epoch: BigInt(1 + Math.floor(at / epochBlocks)),
-      firstVersion: this.startVersion + BigInt(first),
-      lastVersion: this.startVersion + BigInt(next) - 1n
-    }
+    return this.#blockOf(at, first, next)
+  }
+
+  /** The block after one that must exist; where that is the newest, what comes next is certain all the same. */
+  blockAfter (height: number | bigint): Block {
+    const at = Number(height) + 1
+    const first = Number(this.block(height).lastVersion - this.startVersion) + 1
+    return this.#blockOf(at, first, first + blockSize(this.seed, at))
   }
 
   /** The block that holds a version, which must lie between the start and the newest. */
@@ -152,5 +152,16 @@ export class Ledger {
       else high = middle - 1
     }
     return this.block(low)
+  }
+
+  #blockOf (at: number, first: number, next: number): Block {
+    return {
+      height: BigInt(at),
+      hash: at === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', at),
+      timestampUsec: at === 0 ? 0n : this.#startUsec + BigInt(at) * blockUsec + BigInt(at * 7919 % 100_000),
+      epoch: BigInt(1 + Math.floor(at / epochBlocks)),
+      firstVersion: this.startVersion + BigInt(first),
+      lastVersion: this.startVersion + BigInt(next) - 1n
+    }
   }
 }

@@ -2,17 +2,19 @@ import { shortAddress } from './address.js'
 import { type Module } from './modules.js'
 import { oracleAbi, oracleAddress } from './oracle-module.js'
 import { type Rendering } from './release.js'
+import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
 
-const abilities = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], ['store', 'key']]
+const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], ['store', 'key']]
+const visibilities: ReadonlyArray<FunctionAbi['visibility']> = ['public', 'private', 'friend']
 const types = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::String', '&mut signer', 'u128']
 
 /** The record of a module, as a release renders it: the bytecode is of the chain, the ABI is not. */
-export function moduleRecord (module: Module, rendering: Rendering): unknown {
+export function moduleRecord (module: Module, rendering: Rendering): ModuleRecord {
   const bytecode = `0x${module.bytecode.toString('hex')}`
   return { bytecode, abi: module.address === oracleAddress ? oracleAbi(rendering) : drawnAbi(module, rendering) }
 }
 
-function drawnAbi (module: Module, rendering: Rendering): unknown {
+function drawnAbi (module: Module, rendering: Rendering): ModuleRecord['abi'] {
   const marks = module.bytecode.subarray(-16)
   const mark = (index: number): number => Number(marks[index])
   const address = shortAddress(module.address)
@@ -25,10 +27,10 @@ function drawnAbi (module: Module, rendering: Rendering): unknown {
   }
 }
 
-function functionRecord (index: number, mark: number): unknown {
+function functionRecord (index: number, mark: number): FunctionAbi {
   return {
-    name: ['create', 'change', 'read'][index],
-    visibility: ['public', 'private', 'friend'][mark % 3],
+    name: String(['create', 'change', 'read'][index]),
+    visibility: visibilities[mark % visibilities.length] ?? 'public',
     is_entry: index < 2 && mark % 2 === 0,
     is_view: index === 2,
     generic_type_params: mark % 4 === 0 ? [{ constraints: [] }] : [],
@@ -37,21 +39,21 @@ function functionRecord (index: number, mark: number): unknown {
   }
 }
 
-function structRecord (index: number, mark: number, { isEnum, variants }: Rendering): unknown {
+function structRecord (index: number, mark: number, { isEnum, variants }: Rendering): StructAbi {
   const enumerated = mark % 3 === 0
   const fields = [{ name: 'at', type: 'u64' }, { name: 'holds', type: typeOf(mark) }]
   return {
-    name: ['Record', 'Changed'][index],
+    name: String(['Record', 'Changed'][index]),
     is_native: false,
     is_event: index === 1,
     ...isEnum && { is_enum: enumerated },
-    abilities: abilities[mark % abilities.length],
+    abilities: abilities[mark % abilities.length] ?? [],
     generic_type_params: [],
     fields: enumerated ? [] : fields,
     ...variants && { variants: enumerated ? [{ name: 'V1', fields }] : [] }
   }
 }
 
-function typeOf (mark: number): string | undefined {
-  return types[mark % types.length]
+function typeOf (mark: number): string {
+  return String(types[mark % types.length])
 }

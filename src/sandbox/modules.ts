@@ -34,19 +34,19 @@ const plans: ReadonlyArray<readonly [string, Plan]> = [
 
 /** The modules of an account at a version, in the order of their state keys. */
 export function modulesAt (ledger: Ledger, address: Address, version: bigint): Module[] {
-  const plan = plans.find(([digits]) => addressOf(digits) === address)?.[1]
-  if (plan === undefined) return []
-  const age = Number(version - ledger.startVersion)
-  const present = plan.names.filter((_, index) => index < plan.atStart || age >= (index - plan.atStart + 1) * plan.addEvery)
-  return present.map((name, index) => {
-    const upgrade = Math.floor(age / (plan.upgradeEvery * (index + 1)))
-    return { address, name, key: moduleKey(address, name), bytecode: bytecodeOf(ledger.seed, address, name, upgrade) }
-  }).sort((a, b) => a.key.compare(b.key))
+  const names = plans.find(([digits]) => addressOf(digits) === address)?.[1].names ?? []
+  return names.flatMap(name => moduleAt(ledger, address, name, version) ?? []).sort((a, b) => a.key.compare(b.key))
 }
 
 /** One module of an account at a version; undefined where it is not there. */
 export function moduleAt (ledger: Ledger, address: Address, name: string, version: bigint): Module | undefined {
-  return modulesAt(ledger, address, version).find(module => module.name === name)
+  const plan = plans.find(([digits]) => addressOf(digits) === address)?.[1]
+  const index = plan?.names.indexOf(name) ?? -1
+  if (plan === undefined || index < 0) return undefined
+  const age = Number(version - ledger.startVersion)
+  if (index >= plan.atStart && age < (index - plan.atStart + 1) * plan.addEvery) return undefined
+  const upgrade = Math.floor(age / (plan.upgradeEvery * (index + 1)))
+  return { address, name, key: moduleKey(address, name), bytecode: bytecodeOf(ledger.seed, address, name, upgrade) }
 }
 
 function bytecodeOf (seed: number, address: Address, name: string, upgrade: number): Buffer {

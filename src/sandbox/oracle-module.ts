@@ -1,5 +1,6 @@
 import { addressOf } from './address.js'
 import { type Rendering } from './release.js'
+import { type FunctionAbi, type ModuleRecord } from './schema/module.js'
 
 /** A function as it is declared. */
 export interface Declared {
@@ -30,21 +31,21 @@ export const oracle = {
 } as const satisfies Readonly<Record<string, Declared>>
 
 /** The interface of the module, as a release renders it. */
-export function oracleAbi ({ isEnum, variants }: Rendering): unknown {
+export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi'] {
   return {
     address: '0xfeed',
     name: 'oracle',
     friends: [],
     exposed_functions: [
       { name: 'set_price', visibility: 'public', is_entry: true, is_view: false, generic_type_params: [], params: ['&signer', 'u64'], return: [] },
-      ...Object.entries<Declared>(oracle).map(([name, { types, params, returns }]) => ({
+      ...Object.entries<Declared>(oracle).map(([name, { types, params, returns }]): FunctionAbi => ({
         name,
         visibility: 'public',
         is_entry: false,
         is_view: true,
         generic_type_params: Array.from({ length: types }, () => ({ constraints: [] })),
-        params,
-        return: returns
+        params: [...params],
+        return: [...returns]
       }))
     ],
     structs: [{

@@ -7,6 +7,7 @@ import { frameworkResources } from './framework-resources.js'
 import { type Ledger } from './ledger.js'
 import { type Held, type ResourcePlan } from './resource-plan.js'
 import { resourceKey } from './state-key.js'
+import { turnPlan } from './turn-resource.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
 /** A resource of an account as it is at one version. */
@@ -41,5 +42,5 @@ function plansOf (address: Address): readonly ResourcePlan[] {
   if (address === addressOf('1')) return frameworkResources
   if (address === chainAsset) return assetResources
   if (!hasAccount(address)) return storePlans(address)
-  return [accountPlan(address), ...address === depositor ? [coinStore, ...drawnResources(address)] : []]
+  return [accountPlan(address), ...address === depositor ? [coinStore, ...drawnResources(address)] : [], ...address === addressOf('42') ? [turnPlan] : []]
 }

@@ -285,17 +285,17 @@ t.test('every version of a block finds the same block, with an explicit null for
   }))
 })
 
-t.test('transactions are of the kinds of a real block, in order, and a written item is what a lookup finds', async t => {
+t.test('a block begins with its metadata and ends with a checkpoint or an epilogue, and a written item is what a lookup finds', async t => {
   const { url, ledger } = await start(t, { blocks: 60, prunedBlocks: 0 })
-  const kinds = new Set<string>()
   for (let height = 0; height < 30; height++) {
     const { firstVersion, lastVersion } = ledger.block(height)
     const { transactions } = (await ask(`${url}/v1/blocks/by_version/${firstVersion}?with_transactions=true`)).json
     t.same(transactions.map((each: any) => each.version), Array.from({ length: Number(lastVersion - firstVersion) + 1 }, (_, index) => `${firstVersion + BigInt(index)}`))
+    t.equal(transactions[0].type, height === 0 ? 'genesis_transaction' : 'block_metadata_transaction')
+    if (transactions.length > 1) t.equal(transactions.at(-1).type, height % 2 === 0 ? 'state_checkpoint_transaction' : 'block_epilogue_transaction')
     for (const transaction of transactions) {
-      kinds.add(transaction.type)
       t.equal(Object.keys(transaction).at(-1), 'type')
-      for (const change of transaction.changes) {
+      for (const change of transaction.changes.filter(({ type, data }: any) => type === 'write_table_item' && data === null)) {
         const key = Buffer.from(change.key.slice(2), 'hex').readBigUInt64LE()
         const item = { key_type: 'u64', value_type: 'u64', key: `${key}` }
         const read = await lookUp(url, item, `?ledger_version=${transaction.version}`, change.handle, bcs)
@@ -303,7 +303,6 @@ t.test('transactions are of the kinds of a real block, in order, and a written i
       }
     }
   }
-  t.same([...kinds].sort(), ['block_epilogue_transaction', 'block_metadata_transaction', 'genesis_transaction', 'state_checkpoint_transaction', 'user_transaction'])
   t.match((await ask(`${url}/v1/blocks/by_version/0`)).json, { block_height: '0', block_hash: /^0x0{64}$/, block_timestamp: '0', first_version: '0', last_version: '0' })
 })
 

@@ -51,5 +51,8 @@ export const module = z.strictObject({ bytecode: hexBytes, abi: moduleAbi.nullab
 /** A function as an ABI describes it. */
 export type FunctionAbi = z.infer<typeof functionAbi>
 
+/** A struct as an ABI describes it. */
+export type StructAbi = z.infer<typeof structAbi>
+
 /** A module, as listings and changes print it. */
 export type ModuleRecord = z.infer<typeof module>
