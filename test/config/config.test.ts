@@ -37,7 +37,7 @@ cache:
   memory: { maxMb: 256 }
   redis: { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, caFile: null, keyPrefix: varve, timeoutMs: 50, ttlSeconds: 2592000 }
   maxEntryMb: 8
-latest: { stateMs: 0, infoMs: 1000, gasMs: 500, promote: true }
+latest: { stateMs: 0, infoMs: 1000, indexMs: 250, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }
 pages: { eventsDefault: 25, eventsTtlSeconds: 3600, pinned: false }
 audit: { share: 0.001 }

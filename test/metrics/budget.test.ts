@@ -16,7 +16,7 @@ const codes = ['version_pruned', 'no_such_code', 'a"b\\c\nd', '{x="y"}', 'x'.rep
 const methods = ['BREW', 'PROPFIND', 'PATCH', 'DELETE', 'PUT', 'OPTIONS', 'TRACE', 'QUERY', 'M-SEARCH', 'PURGE']
 const heads = [
   'GET /v1/info HTTP/9.9\r\n\r\n', 'G\u0000T / HTTP/1.1\r\n\r\n', 'FOO\r\n\r\n', 'GET  HTTP/1.1\r\nHost: x\r\n\r\n', 'CONNECT evil:1 HTTP/1.1\r\nHost: evil\r\n\r\n',
-  'GET /v1/info HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n', 'POST /v1/view HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+  'GET /v1/info HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n', 'POST /v1/transactions/simulate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
   `GET /${'a'.repeat(20_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 'GET http://evil.example/v1/info HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
   'GET /v1/info HTTP/1.1\r\nHost: "}\\\r\nConnection: close\r\n\r\n', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\nConnection: close\r\n\r\n'
 ]
@@ -85,8 +85,10 @@ t.test('whatever clients and nodes make up, no metric has more series than is pu
   ]))
   await askAll(varve, codes.map((_code, nth) => [`/v1/any?hostile=code-${nth}`]))
   await askAll(varve, [100, 101, 102, 103, 150, 199].map(status => [`/v1/any?hostile=early-${status}`]))
-  for (const what of ['hang', 'cut', 'garbage', 'gone', 'coded', 'status-429']) await askAll(varve, [[`/v1/any?hostile=${what}`], ['/v1/view', { method: 'POST', body: what }]])
-  await askAll(varve, [['/v1/any?hostile=well', { headers: { 'x-api-key': 'k-shop-51' } }], ['/v1/view?a', { headers: { 'content-encoding': 'br' }, body: 'x' }]])
+  for (const what of ['hang', 'cut', 'garbage', 'gone', 'coded', 'status-429']) {
+    await askAll(varve, [[`/v1/any?hostile=${what}`], ['/v1/view', { method: 'POST', body: what }], ['/v1/transactions/simulate', { method: 'POST', body: what }]])
+  }
+  await askAll(varve, [['/v1/any?hostile=well', { headers: { 'x-api-key': 'k-shop-51' } }], ['/v1/transactions/simulate?a', { method: 'POST', headers: { 'content-encoding': 'br' }, body: 'x' }]])
   for (const head of heads) await sendRaw(varve.url, head)
   const shown = await scrape(varve.adminUrl)
   holdToBudget(t, shown)

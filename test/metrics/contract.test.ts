@@ -6,7 +6,9 @@ import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
 import { varveAt } from '../support/varve.js'
 
-const endpoint = ['table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version', 'other']
+// The six of the specification, what real nodes serve beside them, and all that varve does not know.
+const endpoint = ['table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version', 'index', 'account', 'account_resources', 'account_resource',
+  'account_balance', 'account_module', 'raw_table_item', 'view', 'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions', 'other']
 const outcome = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'refused']
 const named = null
 
@@ -33,7 +35,7 @@ const contract: ReadonlyArray<readonly [name: string, type: string, labels?: Rea
   ['varve_not_kept_total', 'counter', {
     endpoint,
     reason: ['status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete', 'wrong_block', 'newest_block',
-      'truncated_block', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable']
+      'truncated_block', 'wrong_transaction', 'pending_transaction', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable']
   }],
   ['varve_stale_latest_total', 'counter'],
   ['varve_corrupt_entries_total', 'counter'],
