@@ -1,5 +1,5 @@
 import t from 'tap'
-import { blocks, denials, pages } from '../support/deceptive/lies/bodies.js'
+import { blocks, denials, pages, transactions } from '../support/deceptive/lies/bodies.js'
 import { chunks, lengths } from '../support/deceptive/lies/framing.js'
 import { lines, statuses, types } from '../support/deceptive/lies/heads.js'
 import { positions } from '../support/deceptive/lies/positions.js'
@@ -40,6 +40,10 @@ t.test('a page of events is kept only where it is the one that was asked for', a
   await tryLies(t, pages, some)
 })
 
-t.test('a missing item is kept only where it is certain', async t => {
+t.test('a transaction that is not the one asked for is not handed on, and what is not committed, or not certainly, is not kept', async t => {
+  await tryLies(t, transactions, some)
+})
+
+t.test('what is missing is kept only where it is certain', async t => {
   await tryLies(t, denials, some)
 })

@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { type Kind, kindOf, kinds, type Truth } from '../support/deceptive/kinds.js'
-import { blocks, denials, pages } from '../support/deceptive/lies/bodies.js'
+import { blocks, denials, pages, transactions } from '../support/deceptive/lies/bodies.js'
 import { chunks, lengths } from '../support/deceptive/lies/framing.js'
 import { lines, statuses, types } from '../support/deceptive/lies/heads.js'
 import { positions } from '../support/deceptive/lies/positions.js'
@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 const timeoutMs = 500
 
 t.test('every lie is seen through on every kind of read', async t => {
-  for (const lies of [lengths, chunks, lines, statuses, types, positions, blocks, pages, denials]) await tryLies(t, lies)
+  for (const lies of [lengths, chunks, lines, statuses, types, positions, blocks, pages, transactions, denials]) await tryLies(t, lies)
 })
 
 type Slow = readonly [string, (truth: Truth) => Said, { readonly known: Seen, readonly passed: Seen | undefined }]

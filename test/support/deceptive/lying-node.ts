@@ -7,9 +7,9 @@ import { keeps, type Said, wire } from './wire.js'
 /** A node that tells the truth about every read but those that it is told to lie about. */
 export interface LyingNode {
   readonly url: string
-  /** What it was asked, its index and its blocks by height apart. */
+  /** What it was asked, its index apart, and blocks by height that nobody but varve itself asks for. */
   readonly asked: string[]
-  /** How often it was asked where it stands, and for blocks by height. */
+  /** How often it was asked where it stands, and for such blocks. */
   polls: number
   /** Where it stands by now, if not where it began. */
   head: Readonly<Record<string, string>>
@@ -55,7 +55,7 @@ export async function lyingNode (t: Test): Promise<LyingNode> {
   return Object.assign(node, { url })
 
   function answer (socket: Socket, target: string): void {
-    if (target === '/v1' || target.includes('by_height')) node.polls++
+    if (target === '/v1' || (target.includes('by_height') && !latest.has(target) && !node.lies.has(target))) node.polls++
     else node.asked.push(target)
     node.last = socket
     const { bytes, then, everyMs, endless } = node.lies.get(target) ?? keeps(truthOf(target, node.head))

@@ -60,7 +60,7 @@ export const statuses: readonly Lie[] = [
 /** Media types and codings that were not asked for. */
 export const types: readonly Lie[] = [
   ...[null, 'text/html', 'application/x-bcs; charset=utf-8x', 'text/json', 'application/jsonp', 'json', 'application/json, text/html', 'application/octet-stream', ''].map((type): Lie => (
-    { name: `the media type ${type}`, say: truth => keeps(wire(truth, { type })), known: (_truth, { name }) => name === 'modules in BCS' && type?.startsWith('application/x-bcs') === true ? 'truth' : 'refused', passed: handed(200), reason: 'wrong_type' }
+    { name: `the media type ${type}`, say: truth => keeps(wire(truth, { type })), known: truth => truth.type === 'application/x-bcs' && type?.startsWith('application/x-bcs') === true ? 'truth' : 'refused', passed: handed(200), reason: 'wrong_type' }
   )),
   { name: 'JSON for BCS, and BCS for JSON', say: truth => keeps(wire(truth, { type: truth.type === 'application/x-bcs' ? 'application/json' : 'application/x-bcs' })), known: 'refused', passed: handed(200), reason: 'wrong_type' },
   { name: 'two media types', say: truth => keeps(wire(truth, { lines: ['content-type: text/evil'] })), known: 'refused', passed: handed(200), reason: 'wrong_type' },
