@@ -1,3 +1,4 @@
+import { type Spec } from './openapi/piece.js'
 import { type Settings } from './options.js'
 import { framework, Problem } from './problem.js'
 import { type View } from './question.js'
@@ -17,19 +18,21 @@ export interface Received {
   readonly accept: string | undefined
   readonly body: Buffer
   readonly serial: number
+  /** What the node says of itself, where that is asked for. */
+  readonly spec?: Spec | undefined
 }
 
 /** Answers a request from what the node can see of its chain: the same request and view give the same bytes. */
 export function answer (received: Received, view: View, settings: Settings): Reply {
   const target = readTarget(received.rawTarget)
   if (typeof target === 'number') return bodyless(target)
-  const { accept, contentType, body, serial } = received
+  const { accept, contentType, body, serial, spec } = received
   const query = readQuery(target.query)
   const segments = segmentsOf(target.path, settings.pathPrefix)
   try {
     checkSize(received)
     const { answer, params } = dispatch(received.method, segments)
-    return answer({ params, query, accept, contentType, body, serial, view, settings })
+    return answer({ params, query, accept, contentType, body, serial, view, settings, spec })
   } catch (error) {
     // What breaks within the ledger is a 500 with the position.
     const problem = error instanceof Problem ? error : new Problem('ledger', 'internal_error', String(error))

@@ -1,4 +1,4 @@
-import { type ErrorCode } from './problem.js'
+import { type ErrorCode } from './schema/error.js'
 import { type EndpointName } from './routes.js'
 
 /** Which requests a fault strikes. */

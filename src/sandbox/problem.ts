@@ -1,4 +1,5 @@
 import { type Address, shortAddress } from './address.js'
+import { type ErrorCode } from './schema/error.js'
 import { printTypeTag, type StructTag } from './type-tag.js'
 
 /** The codes of the nodes' errors, with the status that each mostly has. */
@@ -26,10 +27,7 @@ export const statusOfCode = {
   internal_error: 500,
   rate_limited: 500,
   mempool_is_full: 507
-} as const
-
-/** A code of the nodes' errors. */
-export type ErrorCode = keyof typeof statusOfCode
+} as const satisfies Record<ErrorCode, number>
 
 /** Which part of the node an error comes from; only the ledger's own errors carry the position. */
 export type Source = 'framework' | 'verification' | 'ledger'

@@ -1,5 +1,6 @@
 import { acceptedForm, type Form } from './accept.js'
 import { type Ledger } from './ledger.js'
+import { type Spec } from './openapi/piece.js'
 import { type Settings } from './options.js'
 import { type Position } from './position.js'
 import { Problem, versionNotFound, versionPruned } from './problem.js'
@@ -23,6 +24,8 @@ export interface Question {
   readonly serial: number
   readonly view: View
   readonly settings: Settings
+  /** What the node says of itself, where it was asked for that. */
+  readonly spec: Spec | undefined
 }
 
 /** A parameter of the path; the route has as many as its answer reads. */

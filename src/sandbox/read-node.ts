@@ -2,6 +2,7 @@ import { u64Bytes } from './bcs.js'
 import { digest } from './digest.js'
 import { formOf, type Question, success } from './question.js'
 import { reply, type Reply } from './reply.js'
+import { type GasEstimate, type Health, type Index, type NodeInfo } from './schema/node.js'
 
 const chainNames: Readonly<Record<number, string>> = { 1: 'mainnet', 2: 'testnet', 3: 'devnet', 4: 'testing' }
 const buckets = [100, 150, 300, 500, 1_000, 3_000]
@@ -27,7 +28,7 @@ export function readIndex (question: Question): Reply {
     block_height: String(position.blockHeight),
     git_hash: ledger.release,
     encryption_key: null
-  }))
+  } satisfies Index))
 }
 
 /** What the node is configured as: without a position, and in another order of members each time. */
@@ -50,7 +51,7 @@ export function readInfo (question: Question): Reply {
       runtime_threads: 4
     },
     fullnode_network_peer_id_Public: digest(question.view.ledger.seed, 'peer').toString('hex')
-  })
+  } satisfies NodeInfo)
   const turn = question.serial % members.length
   return reply(200, 'json', JSON.stringify(Object.fromEntries([...members.slice(turn), ...members.slice(0, turn)])))
 }
@@ -65,11 +66,11 @@ export function readGasPrice (question: Question): Reply {
   return success(question, form, JSON.stringify({
     deprioritized_gas_estimate: Math.min(regular, 100),
     gas_estimate: regular,
-    prioritized_gas_estimate: buckets[busy + 1]
-  }))
+    prioritized_gas_estimate: Number(buckets[busy + 1])
+  } satisfies GasEstimate))
 }
 
 /** That the node is well. */
 export function readHealth (question: Question): Reply {
-  return success(question, 'json', JSON.stringify({ message: 'aptos-node:ok' }))
+  return success(question, 'json', JSON.stringify({ message: 'aptos-node:ok' } satisfies Health))
 }

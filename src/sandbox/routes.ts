@@ -5,8 +5,8 @@ import { readEvents } from './read-events.js'
 import { readModule, readModules } from './read-modules.js'
 import { readGasPrice, readHealth, readIndex, readInfo } from './read-node.js'
 import { readResource, readResources } from './read-resources.js'
-import { readRawTableItem, readTableItem } from './read-table-item.js'
-import { readView } from './read-view.js'
+import { readTableItem } from './read-table-item.js'
+import { readSpec } from './read-spec.js'
 import { type Reply } from './reply.js'
 
 /** One route of the node. */
@@ -21,7 +21,6 @@ export interface Route {
 /** Every route that the node has. */
 export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], answer: readTableItem },
-  { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], answer: readRawTableItem },
   { endpoint: 'account', method: 'GET', path: ['v1', 'accounts', ':'], answer: readAccount },
   { endpoint: 'account_resources', method: 'GET', path: ['v1', 'accounts', ':', 'resources'], answer: readResources },
   { endpoint: 'account_resource', method: 'GET', path: ['v1', 'accounts', ':', 'resource', ':'], answer: readResource },
@@ -29,18 +28,32 @@ export const routes = [
   { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], answer: readModule },
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
   { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
-  { endpoint: 'view', method: 'POST', path: ['v1', 'view'], answer: readView },
   { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlockByVersion },
   { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], answer: readBlockByHeight },
   { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },
   { endpoint: 'info', method: 'GET', path: ['v1', 'info'], answer: readInfo },
   { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], answer: readHealth },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec'], answer: readSpec.page },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.json'], answer: readSpec.json },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.yaml'], answer: readSpec.yaml },
   { endpoint: 'index', method: 'GET', path: ['v1'], answer: readIndex },
   { endpoint: 'index', method: 'GET', path: ['v1', ''], answer: readIndex }
 ] as const satisfies readonly Route[]
 
 /** What the node is asked for; `other` is what it does not know. */
 export type EndpointName = typeof routes[number]['endpoint'] | 'other'
+
+type Joined<Path extends readonly string[]> = Path extends readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${Joined<Rest>}` : ''
+type KeyOf<Row> = Row extends { readonly method: infer Method extends string, readonly path: infer Path extends readonly string[] } ? `${Method} ${Joined<Path>}` : never
+
+/** A route by its method and path, by which its description is found. */
+export type RouteKey = KeyOf<typeof routes[number]>
+
+/** The key of a route. */
+export function routeKey ({ method, path }: typeof routes[number]): RouteKey {
+  // What is joined here is what the type joins.
+  return `${method} /${path.join('/')}` as RouteKey
+}
 
 /** The route of a path, whatever the method; the segments are compared as they were sent. */
 export function routeOf (segments: readonly string[]): typeof routes[number] | undefined {

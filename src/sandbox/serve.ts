@@ -41,7 +41,9 @@ async function receive ({ settings, asked }: Node, request: IncomingMessage): Pr
     ? await readBody(request, maxBodyBytes)
     : Buffer.alloc(0)
   entry.body = body.toString()
-  return { method, rawTarget: url, contentLength, contentType: headers['content-type'], accept: headers.accept, body, serial }
+  // Loaded and made when asked for alone: hardly any node ever is.
+  const spec = entry.endpoint === 'spec' ? (await import('./openapi/spec.js')).specOf(settings) : undefined
+  return { method, rawTarget: url, contentLength, contentType: headers['content-type'], accept: headers.accept, body, serial, spec }
 }
 
 async function waits ({ faults, holds }: Strike, late: boolean): Promise<void> {

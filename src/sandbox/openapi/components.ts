@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { type Piece } from './piece.js'
+
+/** The schemas of a document: each by its name, and how to point at one from anywhere else. */
+export interface Schemas {
+  readonly named: Readonly<Record<string, Piece>>
+  readonly of: (schema: z.ZodType) => Piece
+}
+
+/** Turns schemas into what OpenAPI 3.1 takes, JSON Schema 2020-12, those with a name once. */
+export function schemasOf (wanted: Iterable<z.ZodType>): Schemas {
+  const all = [...new Set(wanted)]
+  // Turned all at once, so that equal names are one.
+  const whole = z.toJSONSchema(z.strictObject(Object.fromEntries(all.map((schema, index) => [String(index), schema]))), {
+    override: ({ zodSchema, jsonSchema }) => { Object.assign(jsonSchema, discriminatorOf(zodSchema, jsonSchema.oneOf as Piece[] | undefined)) }
+  })
+  const { properties, $defs = {} } = pointed(whole)
+  return {
+    named: Object.fromEntries(Object.entries($defs).sort(([a], [b]) => a < b ? -1 : 1)),
+    of: schema => properties[String(all.indexOf(schema))] ?? {}
+  }
+}
+
+interface Whole { readonly properties: Record<string, Piece>, readonly $defs?: Record<string, Piece> }
+
+// Definitions stand elsewhere in a document than in a schema.
+function pointed (whole: object): Whole {
+  return JSON.parse(JSON.stringify(whole).replaceAll('"#/$defs/', '"#/components/schemas/')) as Whole
+}
+
+// Which member tells one kind from another, for the programs that make programs of a document: they know kinds with a name alone.
+function discriminatorOf (schema: object, kinds: readonly Piece[] = []): Piece | undefined {
+  if (!(schema instanceof z.ZodDiscriminatedUnion) || kinds.some(({ $ref }) => $ref === undefined)) return undefined
+  const { discriminator: propertyName } = schema.def
+  const mapping = schema.options.flatMap((option, index) =>
+    [...option._zod.propValues?.[propertyName] ?? []].map(value => [String(value), kinds[index]?.['$ref']]))
+  return { discriminator: { propertyName, mapping: Object.fromEntries(mapping) } }
+}

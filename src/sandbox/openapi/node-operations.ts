@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import { gasEstimate, health, index, nodeInfo } from '../schema/node.js'
+import { bytes } from './bytes.js'
+import { type Operation } from './operation.js'
+
+const text = z.string()
+
+/** What the routes about the node itself say. */
+export const nodeOperations = {
+  'GET /v1': {
+    tag: 'node',
+    summary: 'Where the node stands',
+    description: 'The cheapest way to learn the newest version. `/v1/` is the same.',
+    takes: [],
+    answers: { 'application/json': index, 'application/x-bcs': bytes },
+    isStamped: true,
+    own: [],
+    errors: [400, 403, 500, 503]
+  },
+  'GET /v1/info': {
+    tag: 'node',
+    summary: 'What the node is configured as',
+    description: 'JSON whatever is asked for, and without a position. Some hosted providers answer the index object here.',
+    takes: [],
+    answers: { 'application/json': z.union([nodeInfo, index]) },
+    isStamped: false,
+    own: [],
+    errors: [400, 403, 500, 503]
+  },
+  'GET /v1/estimate_gas_price': {
+    tag: 'node',
+    summary: 'What gas costs',
+    description: 'What it would have taken to get into the newest blocks that were full. In BCS the usual price alone.',
+    takes: [],
+    answers: { 'application/json': gasEstimate, 'application/x-bcs': bytes },
+    isStamped: true,
+    own: [],
+    errors: [400, 403, 500, 503]
+  },
+  'GET /v1/-/healthy': {
+    tag: 'node',
+    summary: 'Whether the node is well',
+    description: 'Well is a node that is no further behind than it is asked about.',
+    takes: ['duration_secs'],
+    answers: { 'application/json': health },
+    isStamped: true,
+    own: [],
+    errors: [400, 503]
+  },
+  'GET /v1/spec': specOperation('spec', 'This document, for people', { 'text/html': text }),
+  'GET /v1/spec.json': specOperation('spec_json', 'This document as JSON', { 'application/json': z.looseObject({ openapi: text }) }),
+  'GET /v1/spec.yaml': specOperation('spec_yaml', 'This document as YAML', { 'application/x-yaml': text })
+} as const satisfies Record<string, Operation>
+
+function specOperation (id: string, summary: string, answers: Operation['answers']): Operation {
+  return { id, tag: 'node', summary, description: 'Whatever form is asked for, and without a position.', takes: [], answers, isStamped: false, own: [], errors: [400] }
+}

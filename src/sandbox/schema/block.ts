@@ -1,0 +1,16 @@
+import { z } from 'zod'
+import { hash, u64String } from './scalars.js'
+import { committedTransaction } from './transaction.js'
+
+/** A block. */
+export const block = z.strictObject({
+  block_height: u64String,
+  block_hash: hash,
+  block_timestamp: u64String,
+  first_version: u64String,
+  last_version: u64String,
+  transactions: z.array(committedTransaction).nullable()
+}).meta({ id: 'Block', description: 'A block, its time in microseconds, the versions that it spans, and its transactions in order: null where they were not asked for.' })
+
+/** A block as JSON prints it. */
+export type Block = z.infer<typeof block>

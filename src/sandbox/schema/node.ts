@@ -1,0 +1,50 @@
+import { z } from 'zod'
+import { u64Number, u64String, u8 } from './scalars.js'
+
+/** The answer of `GET /v1`. */
+export const index = z.strictObject({
+  chain_id: u8,
+  epoch: u64String,
+  ledger_version: u64String,
+  oldest_ledger_version: u64String,
+  ledger_timestamp: u64String,
+  node_role: z.enum(['full_node', 'validator']),
+  oldest_block_height: u64String,
+  block_height: u64String,
+  git_hash: z.string().regex(/^[0-9a-f]{40}$/),
+  encryption_key: z.string().nullable()
+}).meta({ id: 'Index', description: 'Where the node stands, in versions, heights and microseconds, and by `git_hash` which release it runs.' })
+
+/** The answer of `GET /v1/info`. */
+export const nodeInfo = z.strictObject({
+  chain_id: z.string(),
+  node_type: z.enum(['PublicFullnode', 'ValidatorFullnode', 'Validator']),
+  bootstrapping_mode: z.string(),
+  continuous_syncing_mode: z.string(),
+  new_storage_format: z.boolean(),
+  internal_indexer_config: z.strictObject({
+    enable_transaction: z.boolean(),
+    enable_event: z.boolean(),
+    enable_event_v2_translation: z.boolean(),
+    event_v2_translation_ignores_below_version: u64Number,
+    enable_statekeys: z.boolean(),
+    batch_size: u64Number,
+    runtime_threads: u64Number
+  }),
+  fullnode_network_peer_id_Public: z.string().regex(/^[0-9a-f]{64}$/)
+}).meta({ id: 'NodeInfo', description: 'What the node is configured as; `chain_id` is a name where the chain has one. The order of the members differs from answer to answer.' })
+
+/** The answer of `GET /v1/estimate_gas_price`. */
+export const gasEstimate = z.strictObject({
+  deprioritized_gas_estimate: u64Number,
+  gas_estimate: u64Number,
+  prioritized_gas_estimate: u64Number
+}).meta({ id: 'GasEstimate', description: 'What a unit of gas costs for who can wait, usually, and for who is in a hurry.' })
+
+/** The answer of `GET /v1/-/healthy`. */
+export const health = z.strictObject({ message: z.string() }).meta({ id: 'Health', description: 'That the node is well.' })
+
+export type Index = z.infer<typeof index>
+export type NodeInfo = z.infer<typeof nodeInfo>
+export type GasEstimate = z.infer<typeof gasEstimate>
+export type Health = z.infer<typeof health>
