@@ -19,6 +19,7 @@ const about = {
   version: '1',
   summary: 'What the embedded node of varve answers, to the letter.',
   description: 'Every GET can be asked for by its head alone. Of a parameter given twice the first counts; unknown ones are ignored. ' +
+    'A target that cannot be read, or is longer than 65,534 characters, is answered 400 or 414 without a body. ' +
     'Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or `application/x-bcs` decides, and JSON is the default.',
   license: { name: 'MIT', identifier: 'MIT' }
 }
@@ -82,7 +83,7 @@ function pathsOf (schemas: Schemas, family: string): Document['paths'] {
 }
 
 function operationPiece (operation: Operation, endpoint: string, schemas: Schemas, family: string): Piece {
-  const { id, tag, summary, description, takes, body, answers, isStamped, own, errors } = operation
+  const { id, tag, summary, description, takes, body, answers, isStamped, own, others = {}, errors } = operation
   const headers = [...isStamped ? positionHeaders : [], ...own.map(name => ownHeaders[name])]
   return {
     operationId: id ?? endpoint,
@@ -94,7 +95,10 @@ function operationPiece (operation: Operation, endpoint: string, schemas: Schema
     responses: {
       200: {
         description: summary,
-        headers: Object.fromEntries(headers.map(({ name }) => [family + name, { $ref: `#/components/headers/${family}${name}` }])),
+        headers: {
+          ...Object.fromEntries(headers.map(({ name }) => [family + name, { $ref: `#/components/headers/${family}${name}` }])),
+          ...Object.fromEntries(Object.entries(others).map(([name, description]) => [name, { description, required: true, schema: { type: 'string' } }]))
+        },
         content: contentOf(answers, schemas)
       },
       ...Object.fromEntries(errors.map(status => [status, { $ref: `#/components/responses/${errorStatuses[status].name}` }]))

@@ -49,9 +49,9 @@ export const nodeOperations = {
   },
   'GET /v1/spec': specOperation('spec', 'This document, for people', { 'text/html': text }),
   'GET /v1/spec.json': specOperation('spec_json', 'This document as JSON', { 'application/json': z.looseObject({ openapi: text }) }),
-  'GET /v1/spec.yaml': specOperation('spec_yaml', 'This document as YAML', { 'application/x-yaml': text })
+  'GET /v1/spec.yaml': specOperation('spec_yaml', 'This document as YAML', { 'application/x-yaml': text }, { 'content-disposition': 'What to call it as a file.' })
 } as const satisfies Record<string, Operation>
 
-function specOperation (id: string, summary: string, answers: Operation['answers']): Operation {
-  return { id, tag: 'node', summary, description: 'Whatever form is asked for, and without a position.', takes: [], answers, isStamped: false, own: [], errors: [400] }
+function specOperation (id: string, summary: string, answers: Operation['answers'], others: Record<string, string> = {}): Operation {
+  return { id, tag: 'node', summary, description: 'Whatever form is asked for, and without a position.', takes: [], answers, isStamped: false, own: [], others, errors: [400] }
 }

@@ -18,6 +18,8 @@ export interface Operation {
   /** Whether a success says where the node stands. */
   readonly isStamped: boolean
   readonly own: readonly (keyof typeof ownHeaders)[]
+  /** Headers that are of no family, with what they say. */
+  readonly others?: Readonly<Record<string, string>>
   readonly errors: readonly ErrorStatus[]
 }
 

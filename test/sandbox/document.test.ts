@@ -1,0 +1,155 @@
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { answer } from '../../src/sandbox/answer.js'
+import { Ledger } from '../../src/sandbox/ledger.js'
+import { defaults } from '../../src/sandbox/options.js'
+import { routes } from '../../src/sandbox/routes.js'
+import { type Fault, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { headView } from '../../src/sandbox/vantage.js'
+import { Checker, lintComplaints } from '../support/openapi.js'
+import { ask, getRaw, type Heard } from './ask.js'
+
+async function start (t: Test, options: SandboxOptions = {}) {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(() => sandbox.close())
+  const checker = new Checker((await ask(`${sandbox.url}/v1/spec.json`)).json)
+  return { sandbox, checker }
+}
+
+const bcs = { accept: 'application/x-bcs' }
+const item = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ key_type: 'u64', value_type: '0x42::shop::Item', key: '7' }) }
+
+interface Wish { readonly path: string, readonly method?: string, readonly headers?: Record<string, string>, readonly body?: string }
+
+// How each operation is asked so that it succeeds.
+const asked: Record<string, Wish> = {
+  index: { path: '/v1' },
+  info: { path: '/v1/info' },
+  estimate_gas_price: { path: '/v1/estimate_gas_price' },
+  healthy: { path: '/v1/-/healthy' },
+  spec: { path: '/v1/spec' },
+  spec_json: { path: '/v1/spec.json' },
+  spec_yaml: { path: '/v1/spec.yaml' },
+  table_item: { path: '/v1/tables/0x5eed/item', ...item },
+  account_modules: { path: '/v1/accounts/0x1/modules?limit=5' },
+  account_events: { path: '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events' },
+  block_by_version: { path: '/v1/blocks/by_version/5000?with_transactions=true' },
+  block_by_height: { path: '/v1/blocks/by_height/200' }
+}
+
+const errorOf = (status: number, code: string, stamped = status !== 403 && status !== 503): Fault => ({ kind: 'error', status, code: code as 'internal_error', stamped, times: 1 })
+
+t.test('every operation of the document is asked, and answers in each form, and with each error, what the document says', async t => {
+  const { sandbox, checker } = await start(t)
+  t.same([...checker.operations.keys()].sort(), Object.keys(asked).sort())
+  for (const [operationId, { responses }] of checker.operations) {
+    const wish = asked[operationId] ?? { path: '' }
+    const check = (got: Heard, what: string): void => { t.same(checker.complaints(operationId, got), [], `${operationId}, ${what}`) }
+    for (const headers of [{}, bcs]) {
+      const got = await ask(sandbox.url + wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
+      t.equal(got.status, 200)
+      check(got, `as ${got.headers['content-type']}`)
+    }
+    for (const status of Object.keys(responses).map(Number).filter(status => status !== 200)) {
+      sandbox.faults.add(errorOf(status, 'internal_error'))
+      const got = await ask(sandbox.url + wish.path, wish)
+      t.equal(got.status, status)
+      check(got, `with ${status}`)
+    }
+    t.match(await getRaw(sandbox.url, `${wish.path}<`), /^HTTP\/1\.1 400 /)
+    t.same(checker.complaints(operationId, { status: 400, headers: {}, body: Buffer.alloc(0) }), [], `${operationId}, where the target cannot be read`)
+  }
+})
+
+t.test('what goes wrong by itself is told as the document says too', async t => {
+  const { sandbox, checker } = await start(t, { prunedBlocks: 500, bcsOutput: false })
+  const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: Wish]> = [
+    ['table_item', 400, { path: '/v1/tables/0x5eed/item', ...item, body: '{}' }],
+    ['table_item', 400, { path: '/v1/tables/0x5eed/item', ...item, body: JSON.stringify({ key_type: 'u64', value_type: 'u65', key: '7' }) }],
+    ['table_item', 403, { path: '/v1/tables/0x5eed/item', ...item, headers: { ...item.headers, ...bcs } }],
+    ['table_item', 404, { path: '/v1/tables/0x5eed/item?ledger_version=999999999', ...item }],
+    ['table_item', 410, { path: '/v1/tables/0x5eed/item?ledger_version=1', ...item }],
+    ['table_item', 413, { path: '/v1/tables/0x5eed/item', method: 'POST', headers: { 'content-length': '99999999' } }],
+    ['table_item', 415, { path: '/v1/tables/0x5eed/item', method: 'POST', body: '{}' }],
+    ['account_modules', 400, { path: '/v1/accounts/0xg/modules' }],
+    ['account_modules', 400, { path: '/v1/accounts/0x1/modules?limit=0' }],
+    ['account_events', 404, { path: '/v1/accounts/0x1/events/0x1::no::Thing/events' }],
+    ['account_events', 500, { path: '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=0' }],
+    ['block_by_version', 404, { path: '/v1/blocks/by_version/999999999' }],
+    ['block_by_height', 410, { path: '/v1/blocks/by_height/1' }],
+    ['estimate_gas_price', 403, { path: '/v1/estimate_gas_price', headers: bcs }]
+  ]
+  for (const [operationId, status, wish] of cases) {
+    const got = await ask(sandbox.url + wish.path, wish)
+    t.equal(got.status, status, wish.path)
+    t.same(checker.complaints(operationId, got), [], wish.path)
+  }
+})
+
+t.test('an answer that is not as the document says is told from one that is: the check can fail', async t => {
+  const { sandbox, checker } = await start(t)
+  const truth = await ask(`${sandbox.url}/v1/estimate_gas_price`)
+  t.same(checker.complaints('estimate_gas_price', truth), [])
+  const changed = async (fault: Fault): Promise<string> => {
+    sandbox.faults.add({ times: 1, ...fault })
+    return checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; ')
+  }
+  t.match(await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, more: 1 }) }), /additional.*"more"/, 'a member too many')
+  t.match(await changed({ kind: 'body', body: JSON.stringify({ gas_estimate: 1 }) }), /required.*deprioritized_gas_estimate/, 'a member too few')
+  t.match(await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, gas_estimate: '1' }) }), /gas_estimate must be integer/, 'another type')
+  t.match(await changed({ kind: 'body', body: 'no JSON' }), /must be object/)
+  t.match(await changed({ kind: 'headers', remove: ['x-aptos-epoch'] }), /header x-aptos-epoch is missing/)
+  t.match(await changed({ kind: 'headers', set: { 'x-aptos-epoch': 'one' } }), /header x-aptos-epoch .*must be integer/)
+  t.match(await changed({ kind: 'headers', set: { 'x-aptos-more': '1' } }), /header x-aptos-more is not spoken of/)
+  t.match(await changed({ kind: 'html' }), /content type text\/html; charset=utf-8 is not spoken of/)
+  t.match(await changed(errorOf(507, 'mempool_is_full')), /answers no 507/)
+  sandbox.faults.add({ kind: 'body', body: '{"message":"","error_code":"no_such_code","vm_error_code":null}', times: 1 })
+  t.same(checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`, { headers: bcs })), [], 'bytes have no schema')
+  sandbox.faults.add(errorOf(500, 'no_such_code'))
+  t.match(checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; '), /error_code must be equal to one of the allowed values/)
+  t.match(checker.complaints('info', truth).join('; '), /x-aptos-epoch is not spoken of/, 'the position, where there is none to tell')
+  // A kind of transaction is strict about its own members.
+  const block = await ask(`${sandbox.url}/v1/blocks/by_height/200?with_transactions=true`)
+  t.same(checker.complaints('block_by_height', block), [])
+  const [first, ...rest] = block.json.transactions
+  sandbox.faults.add({ kind: 'body', body: JSON.stringify({ ...block.json, transactions: [{ ...first, sender: '0x1' }, ...rest] }), times: 1 })
+  t.match(checker.complaints('block_by_height', await ask(`${sandbox.url}/v1/blocks/by_height/200`)).join('; '), /"sender"/)
+})
+
+t.test('the document is served as JSON, as YAML and as a page, whatever is accepted, and without a position; it tells of every route and of the family in use', async t => {
+  const { sandbox, checker } = await start(t, { family: 'x-other-' })
+  for (const headers of [{}, bcs, { accept: 'text/html' }]) {
+    const [page, json, yaml] = await Promise.all(['', '.json', '.yaml'].map(async end => await ask(`${sandbox.url}/v1/spec${end}`, { headers })))
+    t.equal(json?.headers['content-type'], 'application/json')
+    t.equal(yaml?.headers['content-type'], 'application/x-yaml')
+    t.equal(page?.headers['content-type'], 'text/html; charset=utf-8')
+    t.same(parse(yaml?.text ?? ''), json?.json)
+    for (const path of Object.keys(checker.document.paths)) t.ok(page?.text.includes(`<code>${path}</code>`), path)
+    for (const got of [page, json, yaml]) t.notOk(got?.names.some(name => name.startsWith('x-other-')))
+  }
+  t.equal(checker.document.openapi, '3.1.0')
+  const told = Object.entries(checker.document.paths).flatMap(([path, methods]) => Object.keys(methods).map(method => `${method.toUpperCase()} ${path.replace(/\{[^}]+\}/g, ':')}`))
+  // The index is one operation under two paths.
+  t.same(told, routes.map(({ method, path }) => `${method} /${path.join('/')}`).filter(key => key !== 'GET /v1/'))
+  t.same(checker.complaints('index', await ask(`${sandbox.url}/v1/`)), [], 'under the names of that family')
+})
+
+t.test('behind a path prefix the document says so, and a linter of such documents finds nothing in it', async t => {
+  const { sandbox } = await start(t)
+  const { url } = await startPrefixed(t)
+  t.same((await ask(`${url}/v1/spec.json`)).json.servers, [{ url: '/key', description: 'This node.' }])
+  t.same(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text), [])
+  t.match(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')), [/./], 'the linter can complain')
+})
+
+t.test('who answers without a server has no document', async t => {
+  const ledger = new Ledger(defaults)
+  const asks = { method: 'GET', rawTarget: '/v1/spec.json', contentLength: undefined, contentType: undefined, accept: undefined, body: Buffer.alloc(0), serial: 0 }
+  t.equal(answer(asks, headView(ledger), defaults).status, 404)
+})
+
+async function startPrefixed (t: Test) {
+  const sandbox = await startSandbox({ blockMs: 0, pathPrefix: '/key' })
+  t.teardown(() => sandbox.close())
+  return sandbox
+}

@@ -1,0 +1,105 @@
+import { type IncomingHttpHeaders } from 'node:http'
+import { createConfig, lintFromString } from '@redocly/openapi-core'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+
+/** An answer as it came over a socket. */
+export interface Came {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: Buffer
+}
+
+interface HeaderObject { readonly required: boolean, readonly schema: { readonly type: string } }
+interface ResponseObject { readonly headers?: Record<string, object>, readonly content?: Record<string, object> }
+
+/** A document as it is served. */
+export interface OpenApi {
+  readonly openapi: string
+  readonly paths: Record<string, Record<string, { readonly operationId: string, readonly responses: Record<string, object> }>>
+}
+
+// What HTTP itself says of any answer, and is in no document.
+const ofHttp = new Set(['content-type', 'content-length', 'date'])
+
+/** Holds answers against a document, strictly: what it does not speak of is a complaint. */
+export class Checker {
+  readonly document: OpenApi
+  readonly #ajv = new Ajv2020({ strict: true, allErrors: true, allowUnionTypes: true })
+  readonly #compiled = new Map<string, ValidateFunction>()
+
+  constructor (document: OpenApi) {
+    this.document = document
+    // The document is no schema but holds some: what else it says is of no weight.
+    for (const name of [...Object.keys(document), 'discriminator']) this.#ajv.addKeyword(name)
+    this.#ajv.addFormat('uint64', text => BigInt(text) < 2n ** 64n)
+    for (const name of ['uint8', 'uint16', 'uint32', 'binary']) this.#ajv.addFormat(name, true)
+    this.#ajv.addSchema(document, 'document', false, false)
+  }
+
+  /** Every operation by its name, with how it is asked. */
+  get operations (): Map<string, { readonly method: string, readonly path: string, readonly responses: Record<string, object> }> {
+    return new Map(Object.entries(this.document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { operationId, responses }]) => [operationId, { method, path, responses }])))
+  }
+
+  /** What is wrong with an answer to an operation; nothing where all is as the document says. */
+  complaints (operationId: string, { status, headers, body }: Came): string[] {
+    const operation = this.operations.get(operationId)
+    const pointer = `/paths/${escaped(operation?.path ?? '')}/${operation?.method}/responses/${status}`
+    const response = operation?.responses[status]
+    if (response === undefined) return [`${operationId} answers no ${status}`]
+    const [at, told] = this.#resolved<ResponseObject>(pointer, response)
+    return [...this.#ofHeaders(at, told, headers), ...this.#ofBody(at, told, headers['content-type'], body)]
+  }
+
+  #ofHeaders (pointer: string, { headers = {} }: ResponseObject, came: IncomingHttpHeaders): string[] {
+    const declared = new Map(Object.entries(headers).map(([name, header]) => [name.toLowerCase(), this.#resolved<HeaderObject>(`${pointer}/headers/${escaped(name)}`, header)]))
+    const unknown = Object.keys(came).filter(name => !ofHttp.has(name) && !declared.has(name)).map(name => `header ${name} is not spoken of`)
+    return [...unknown, ...[...declared].flatMap(([name, [at, { required, schema }]]) => {
+      const value = came[name]
+      if (value === undefined) return required ? [`header ${name} is missing`] : []
+      return this.#invalid(`${at}/schema`, schema.type === 'integer' && /^[0-9]+$/.test(String(value)) ? Number(value) : value).map(text => `header ${name} ${text}`)
+    })]
+  }
+
+  #ofBody (pointer: string, { content = {} }: ResponseObject, type: string | undefined, body: Buffer): string[] {
+    const [essence = ''] = String(type).split(';', 1)
+    // What could not be read at all is answered without a word.
+    if (type === undefined && body.length === 0 && Object.keys(content).every(name => name === 'application/json')) return []
+    if (content[essence] === undefined) return [`content type ${type} is not spoken of`]
+    return this.#invalid(`${pointer}/content/${escaped(essence)}/schema`, essence === 'application/json' ? parsed(body) : body.toString('latin1'))
+  }
+
+  // A pointer with what stands there, where what stands there may be a pointer to somewhere else.
+  #resolved<Piece> (pointer: string, piece: object): [string, Piece] {
+    if (!('$ref' in piece)) return [pointer, piece as Piece]
+    const target = String(piece.$ref).slice(1)
+    return [target, target.split('/').slice(1).reduce<unknown>((from, part) => (from as Record<string, unknown>)[part.replaceAll('~1', '/')], this.document) as Piece]
+  }
+
+  #invalid (pointer: string, value: unknown): string[] {
+    const validate = this.#compiled.get(pointer) ?? this.#ajv.compile({ $ref: `document#${encodeURI(pointer)}` })
+    this.#compiled.set(pointer, validate)
+    // Each kind that a thing is not of complains too.
+    return validate(value) ? [] : (validate.errors ?? []).slice(0, 12).map(({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`)
+  }
+}
+
+/** What a linter of such documents says of one; nothing where all is well. */
+export async function lintComplaints (source: string, rules: Record<string, 'off'> = {}): Promise<string[]> {
+  const config = await createConfig({ extends: ['recommended-strict'], rules })
+  const problems = await lintFromString({ source, absoluteRef: 'openapi.yaml', config })
+  return problems.map(({ ruleId, message, location: [first] }) => `${ruleId}: ${message} at ${first?.pointer}`)
+}
+
+function escaped (name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}
+
+function parsed (body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    return undefined
+  }
+}
