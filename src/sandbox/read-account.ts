@@ -5,6 +5,7 @@ import { addressParam, assetParam, u64Query } from './params.js'
 import { accountNotFound } from './problem.js'
 import { formOf, paramOf, type Question, readableVersion, success } from './question.js'
 import { type Reply } from './reply.js'
+import { type Account } from './schema/account.js'
 import { sequenceAt } from './senders.js'
 
 /** Tells the next sequence number of an account and the key that it is authenticated by. */
@@ -19,7 +20,7 @@ export function readAccount (question: Question): Reply {
   return success(question, form, JSON.stringify({
     sequence_number: String(sequenceAt(ledger, address, version)),
     authentication_key: `0x${authenticationKey(ledger, address).toString('hex')}`
-  }))
+  } satisfies Account))
 }
 
 /** Tells how much of a coin or of a fungible asset an account has: a bare number, which a double may not hold. */

@@ -31,9 +31,14 @@ const asked: Record<string, Wish> = {
   spec_json: { path: '/v1/spec.json' },
   spec_yaml: { path: '/v1/spec.yaml' },
   table_item: { path: '/v1/tables/0x5eed/item', ...item },
+  account: { path: '/v1/accounts/0x1' },
+  account_resources: { path: '/v1/accounts/0x1/resources?limit=3' },
+  account_resource: { path: '/v1/accounts/0x1/resource/0x1::block::BlockResource' },
+  account_balance: { path: '/v1/accounts/0xcafe/balance/0x1::aptos_coin::AptosCoin' },
+  account_module: { path: '/v1/accounts/0x1/module/coin' },
   account_modules: { path: '/v1/accounts/0x1/modules?limit=5' },
   account_events: { path: '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events' },
-  block_by_version: { path: '/v1/blocks/by_version/5000?with_transactions=true' },
+  block_by_version: { path: '/v1/blocks/by_version/2000?with_transactions=true' },
   block_by_height: { path: '/v1/blocks/by_height/200' }
 }
 

@@ -31,7 +31,7 @@ export class Checker {
     this.document = document
     // The document is no schema but holds some: what else it says is of no weight.
     for (const name of [...Object.keys(document), 'discriminator']) this.#ajv.addKeyword(name)
-    this.#ajv.addFormat('uint64', text => BigInt(text) < 2n ** 64n)
+    this.#ajv.addFormat('uint64', text => /^[0-9]+$/.test(text) && BigInt(text) < 2n ** 64n)
     for (const name of ['uint8', 'uint16', 'uint32', 'binary']) this.#ajv.addFormat(name, true)
     this.#ajv.addSchema(document, 'document', false, false)
   }

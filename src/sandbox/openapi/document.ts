@@ -26,7 +26,8 @@ const about = {
 
 /** The OpenAPI document of a node, made of its routes. */
 export function openApiDocument ({ family, pathPrefix }: DocumentSettings): Document {
-  const schemas = schemasOf([...Object.values(operations).flatMap(schemasIn), errorBody])
+  const all = routes.flatMap(route => operationOf(route) ?? [])
+  const schemas = schemasOf([...all.flatMap(schemasIn), errorBody])
   return {
     openapi: '3.1.0',
     info: about,
@@ -37,8 +38,8 @@ export function openApiDocument ({ family, pathPrefix }: DocumentSettings): Docu
     paths: pathsOf(schemas, family),
     components: {
       schemas: schemas.named,
-      parameters: parametersOf(Object.values(operations), schemas),
-      headers: headersOfFamily(family, [...positionHeaders, ...ownHeadersOf(Object.values(operations))], positionHeaders),
+      parameters: parametersOf(all, schemas),
+      headers: headersOfFamily(family, [...positionHeaders, ...ownHeadersOf(all)], positionHeaders),
       responses: responsesOf(schemas, family)
     }
   }
@@ -58,7 +59,7 @@ export function parametersOf (taking: readonly Operation[], schemas: Schemas): P
 
 /** The headers of their own that some of these have. */
 export function ownHeadersOf (having: readonly Operation[]): HeaderOfFamily[] {
-  return Object.values(ownHeaders).filter(({ name }) => having.some(({ own }) => own.includes(name)))
+  return Object.values(ownHeaders).filter(({ name }) => having.some(({ own = [] }) => own.includes(name)))
 }
 
 /** A path with its parameters by name, as OpenAPI writes it. */
@@ -74,17 +75,20 @@ export function contentOf (forms: Readonly<Record<string, z.ZodType>>, schemas: 
 
 function pathsOf (schemas: Schemas, family: string): Document['paths'] {
   return Object.fromEntries(routes.flatMap(route => {
-    const key = routeKey(route)
-    // The same route once more, which needs no name of its own.
-    if (key === 'GET /v1/') return []
-    const operation = operations[key]
-    return [[pathOf(route.path, operation), { [route.method.toLowerCase()]: operationPiece(operation, route.endpoint, schemas, family) }]]
+    const operation = operationOf(route)
+    return operation === undefined ? [] : [[pathOf(route.path, operation), { [route.method.toLowerCase()]: operationPiece(operation, route.endpoint, schemas, family) }]]
   }))
 }
 
+function operationOf (route: typeof routes[number]): Operation | undefined {
+  const key = routeKey(route)
+  // The same as without the slash, and no operation of its own.
+  return key === 'GET /v1/' ? undefined : operations[key]
+}
+
 function operationPiece (operation: Operation, endpoint: string, schemas: Schemas, family: string): Piece {
-  const { id, tag, summary, description, takes, body, answers, isStamped, own, others = {}, errors } = operation
-  const headers = [...isStamped ? positionHeaders : [], ...own.map(name => ownHeaders[name])]
+  const { id, tag, summary, description, takes, body, answers, isUnstamped = false, own = [], others = {}, errors } = operation
+  const headers = [...isUnstamped ? [] : positionHeaders, ...own.map(name => ownHeaders[name])]
   return {
     operationId: id ?? endpoint,
     tags: [tag],

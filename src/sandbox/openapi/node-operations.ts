@@ -13,8 +13,6 @@ export const nodeOperations = {
     description: 'The cheapest way to learn the newest version. `/v1/` is the same.',
     takes: [],
     answers: { 'application/json': index, 'application/x-bcs': bytes },
-    isStamped: true,
-    own: [],
     errors: [400, 403, 500, 503]
   },
   'GET /v1/info': {
@@ -23,8 +21,7 @@ export const nodeOperations = {
     description: 'JSON whatever is asked for, and without a position. Some hosted providers answer the index object here.',
     takes: [],
     answers: { 'application/json': z.union([nodeInfo, index]) },
-    isStamped: false,
-    own: [],
+    isUnstamped: true,
     errors: [400, 403, 500, 503]
   },
   'GET /v1/estimate_gas_price': {
@@ -33,8 +30,6 @@ export const nodeOperations = {
     description: 'What it would have taken to get into the newest blocks that were full. In BCS the usual price alone.',
     takes: [],
     answers: { 'application/json': gasEstimate, 'application/x-bcs': bytes },
-    isStamped: true,
-    own: [],
     errors: [400, 403, 500, 503]
   },
   'GET /v1/-/healthy': {
@@ -43,8 +38,6 @@ export const nodeOperations = {
     description: 'Well is a node that is no further behind than it is asked about.',
     takes: ['duration_secs'],
     answers: { 'application/json': health },
-    isStamped: true,
-    own: [],
     errors: [400, 503]
   },
   'GET /v1/spec': specOperation('spec', 'This document, for people', { 'text/html': text }),
@@ -53,5 +46,5 @@ export const nodeOperations = {
 } as const satisfies Record<string, Operation>
 
 function specOperation (id: string, summary: string, answers: Operation['answers'], others: Record<string, string> = {}): Operation {
-  return { id, tag: 'node', summary, description: 'Whatever form is asked for, and without a position.', takes: [], answers, isStamped: false, own: [], others, errors: [400] }
+  return { id, tag: 'node', summary, description: 'Whatever form is asked for, and without a position.', takes: [], answers, isUnstamped: true, others, errors: [400] }
 }

@@ -15,9 +15,10 @@ export interface Operation {
   readonly body?: RequestBody
   /** What a success is in each form; bytes have no further schema. */
   readonly answers: Readonly<Record<string, z.ZodType>>
-  /** Whether a success says where the node stands. */
-  readonly isStamped: boolean
-  readonly own: readonly (keyof typeof ownHeaders)[]
+  /** Where a success does not say where the node stands. */
+  readonly isUnstamped?: true
+  /** The headers that belong to a success. */
+  readonly own?: readonly (keyof typeof ownHeaders)[]
   /** Headers that are of no family, with what they say. */
   readonly others?: Readonly<Record<string, string>>
   readonly errors: readonly ErrorStatus[]

@@ -1,0 +1,19 @@
+import { z } from 'zod'
+import { entryFunctionId, hexBytes, moveValue, typeTag } from './scalars.js'
+
+/** The body of a lookup of an item; more members are ignored. */
+export const tableItemRequest = z.looseObject({ key_type: typeTag, value_type: typeTag, key: moveValue }).meta({
+  id: 'TableItemRequest',
+  description: 'Which item: its key, and the types of key and value.',
+  examples: [{ key_type: 'u64', value_type: '0x42::shop::Item', key: '7' }]
+})
+
+/** The body of a lookup of an item by the bytes of its key. */
+export const rawTableItemRequest = z.looseObject({ key: hexBytes }).meta({
+  id: 'RawTableItemRequest', description: 'Which item: its key in BCS.', examples: [{ key: '0x0700000000000000' }]
+})
+
+/** The body of a call of a function that only reads. */
+export const viewRequest = z.looseObject({ function: entryFunctionId, type_arguments: z.array(typeTag), arguments: z.array(moveValue) }).meta({
+  id: 'ViewRequest', description: 'Which function, and what it is given.', examples: [{ function: '0x1::chain_id::get', type_arguments: [], arguments: [] }]
+})
