@@ -31,6 +31,8 @@ const asked: Record<string, Wish> = {
   spec_json: { path: '/v1/spec.json' },
   spec_yaml: { path: '/v1/spec.yaml' },
   table_item: { path: '/v1/tables/0x5eed/item', ...item },
+  raw_table_item: { path: '/v1/tables/0x5eed/raw_item', ...item, headers: { ...item.headers, ...bcs }, body: '{"key":"0x0700000000000000"}' },
+  view: { path: '/v1/view', ...item, body: JSON.stringify({ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }) },
   account: { path: '/v1/accounts/0x1' },
   account_resources: { path: '/v1/accounts/0x1/resources?limit=3' },
   account_resource: { path: '/v1/accounts/0x1/resource/0x1::block::BlockResource' },
@@ -50,11 +52,14 @@ t.test('every operation of the document is asked, and answers in each form, and 
   for (const [operationId, { responses }] of checker.operations) {
     const wish = asked[operationId] ?? { path: '' }
     const check = (got: Heard, what: string): void => { t.same(checker.complaints(operationId, got), [], `${operationId}, ${what}`) }
+    const forms = new Set<string>()
     for (const headers of [{}, bcs]) {
       const got = await ask(sandbox.url + wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
       t.equal(got.status, 200)
       check(got, `as ${got.headers['content-type']}`)
+      forms.add(String(got.headers['content-type']).replace(/;.*/, ''))
     }
+    t.same([...forms], Object.keys(responses[200]?.content ?? {}), `${operationId} has these forms`)
     for (const status of Object.keys(responses).map(Number).filter(status => status !== 200)) {
       sandbox.faults.add(errorOf(status, 'internal_error'))
       const got = await ask(sandbox.url + wish.path, wish)

@@ -15,7 +15,7 @@ interface ResponseObject { readonly headers?: Record<string, object>, readonly c
 /** A document as it is served. */
 export interface OpenApi {
   readonly openapi: string
-  readonly paths: Record<string, Record<string, { readonly operationId: string, readonly responses: Record<string, object> }>>
+  readonly paths: Record<string, Record<string, { readonly operationId: string, readonly responses: Record<string, ResponseObject> }>>
 }
 
 // What HTTP itself says of any answer, and is in no document.
@@ -37,7 +37,7 @@ export class Checker {
   }
 
   /** Every operation by its name, with how it is asked. */
-  get operations (): Map<string, { readonly method: string, readonly path: string, readonly responses: Record<string, object> }> {
+  get operations (): Map<string, { readonly method: string, readonly path: string, readonly responses: Record<string, ResponseObject> }> {
     return new Map(Object.entries(this.document.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, { operationId, responses }]) => [operationId, { method, path, responses }])))
   }

@@ -15,5 +15,5 @@ export const rawTableItemRequest = z.looseObject({ key: hexBytes }).meta({
 
 /** The body of a call of a function that only reads. */
 export const viewRequest = z.looseObject({ function: entryFunctionId, type_arguments: z.array(typeTag), arguments: z.array(moveValue) }).meta({
-  id: 'ViewRequest', description: 'Which function, and what it is given.', examples: [{ function: '0x1::chain_id::get', type_arguments: [], arguments: [] }]
+  id: 'ViewRequest', description: 'Which function, and what it is given.', examples: [{ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }]
 })
