@@ -32,14 +32,14 @@ export function reply (status: number, type: keyof typeof contentTypes, body: st
 }
 
 /** The error body of the nodes: three members, in this order. */
-export function errorBody (message: string, code: ErrorCode): string {
-  return JSON.stringify({ message, error_code: code, vm_error_code: null } satisfies ErrorBody)
+export function errorBody (message: string, code: ErrorCode, vmCode: number | null = null): string {
+  return JSON.stringify({ message, error_code: code, vm_error_code: vmCode } satisfies ErrorBody)
 }
 
 /** The answer that a problem makes. */
 export function problemReply (problem: Problem, stamp: Stamp): Reply {
   const type = problem.source === 'framework' ? 'framework' : 'json'
-  return reply(problem.status, type, errorBody(problem.message, problem.code), problem.source === 'ledger' ? stamp : undefined)
+  return reply(problem.status, type, errorBody(problem.message, problem.code, problem.vmCode), problem.source === 'ledger' ? stamp : undefined)
 }
 
 /** What the HTTP layer answers when it cannot read a request at all. */

@@ -5,8 +5,9 @@ import { readEvents } from './read-events.js'
 import { readModule, readModules } from './read-modules.js'
 import { readGasPrice, readHealth, readIndex, readInfo } from './read-node.js'
 import { readResource, readResources } from './read-resources.js'
-import { readTableItem } from './read-table-item.js'
 import { readSpec } from './read-spec.js'
+import { readRawTableItem, readTableItem } from './read-table-item.js'
+import { readView } from './read-view.js'
 import { type Reply } from './reply.js'
 
 /** One route of the node. */
@@ -21,6 +22,7 @@ export interface Route {
 /** Every route that the node has. */
 export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], answer: readTableItem },
+  { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], answer: readRawTableItem },
   { endpoint: 'account', method: 'GET', path: ['v1', 'accounts', ':'], answer: readAccount },
   { endpoint: 'account_resources', method: 'GET', path: ['v1', 'accounts', ':', 'resources'], answer: readResources },
   { endpoint: 'account_resource', method: 'GET', path: ['v1', 'accounts', ':', 'resource', ':'], answer: readResource },
@@ -28,6 +30,7 @@ export const routes = [
   { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], answer: readModule },
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
   { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
+  { endpoint: 'view', method: 'POST', path: ['v1', 'view'], answer: readView },
   { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlockByVersion },
   { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], answer: readBlockByHeight },
   { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },
