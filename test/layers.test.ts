@@ -22,8 +22,9 @@ const mayImport: Record<string, readonly string[]> = {
   sandbox: [],
   warm: ['nodes', 'reads'],
   moving: ['replicas', 'cache', 'redis', 'reads', 'ledger'],
+  replay: ['within', 'reads'],
   workers: ['within', 'clients', 'config', 'nodes', 'reads', 'ledger'],
-  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'moving', 'workers']
+  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'moving', 'replay', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.
@@ -35,7 +36,7 @@ const libraries: Record<string, readonly string[]> = {
   ioredis: ['redis'],
   'lru-cache': ['cache'],
   'prom-client': ['metrics'],
-  zod: ['config', 'sandbox'],
+  zod: ['config', 'sandbox', 'replay'],
   yaml: ['config', 'cli', 'sandbox'],
   'lossless-json': ['reads'],
   pino: ['server', 'cli']

@@ -120,6 +120,44 @@ written, where the file is not whole or of another chain.
   varve import mainnet.varve --redis redis://10.1.0.5:6379 --upstream http://10.1.0.7:8080
 `
 
+const recordText = `varve record: passes on to a node, and writes what it is asked and answers to a file
+
+  varve record --upstream URL --out FILE [flags]
+
+  --upstream URL         the node, as varve serve is given it; may carry a path prefix before /v1
+  --out FILE             what is written, for its owner alone
+  --listen HOST:PORT     where it is asked, default 127.0.0.1:8082
+  --header 'NAME: VALUE' sent to the node with each question; may be given more than once; \${NAME} is taken from the environment
+  --force                replaces a file of that name
+  --max-body-mb N        a longer body is passed on and not written, default 16
+  --max-mb N             how long the file may become, default 256; what comes after is passed on and not written
+
+A question and its answer are a line of JSON, written when the answer has ended, byte for byte as it came. Left out is who asks: credentials in
+headers, cookies, the path before /v1, keys in a query, addresses; where an answer repeats one of them *** stands in its place.
+Ctrl-C ends it, and everything is on the disk. Exit 1 where the file cannot be written any more.
+
+  varve record --upstream http://127.0.0.1:8081 --out report.jsonl
+  varve record --upstream https://node.example/key --header 'authorization: Bearer \${NODE_KEY}' --out report.jsonl
+  varve serve --upstream http://127.0.0.1:8082
+`
+
+const replayText = `varve replay: a node that answers from a file of varve record
+
+  varve replay FILE [flags]
+
+  --listen HOST:PORT     default 127.0.0.1:8081
+  --timing               each answer takes as long as it took
+
+What was answered to the very same question is given again, byte for byte; else what was answered to one that means the same (another
+spelling of an address, of a number). Several answers to a question are given in their order, and the last one then for ever. What
+broke off breaks off again. What is not in the file is answered with 404 and told of. All of the file is checked first: exit 2 and every
+mistake, each with its line.
+
+  varve replay report.jsonl
+  varve replay report.jsonl --timing --listen 127.0.0.1:9000
+  varve serve --upstream http://127.0.0.1:8081
+`
+
 const varveText = `varve: the caching read proxy for ledger nodes
 
   varve [serve]          the proxy
@@ -129,6 +167,8 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve warm             reads into the cache through a running varve
   varve export [FILE]    writes what Redis has of a chain to a file
   varve import FILE      brings it into another Redis
+  varve record           writes what a node is asked and answers to a file
+  varve replay FILE      a node that answers from it
 
   varve COMMAND --help   the flags of one, with examples
   varve --version        which release this is
@@ -138,9 +178,9 @@ const varveText = `varve: the caching read proxy for ledger nodes
 `
 
 /** What has a help of its own. */
-export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain' | 'warm' | 'export' | 'import'
+export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain' | 'warm' | 'export' | 'import' | 'record' | 'replay'
 
 /** The help of a command. */
 export function helpOf (command: Helpful): string {
-  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText, export: exportText, import: importText }[command]
+  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText, export: exportText, import: importText, record: recordText, replay: replayText }[command]
 }

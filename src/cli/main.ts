@@ -6,6 +6,8 @@ import { type ExportFlags } from './export.js'
 import { type Helpful, helpOf } from './help.js'
 import { type ImportFlags } from './import.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { type RecordFlags } from './record.js'
+import { type ReplayFlags } from './replay.js'
 import { versionOfProgram } from './version.js'
 import { type WarmFlags } from './warm.js'
 
@@ -20,6 +22,10 @@ const warmFlags = {
 } as const
 const exportFlags = { config: text, redis: text, chain: text, rate: text, json: { type: 'boolean' } } as const
 const importFlags = { config: text, redis: text, upstream: { type: 'string', multiple: true }, rate: text, json: { type: 'boolean' } } as const
+const recordFlags = {
+  upstream: text, out: text, listen: text, header: { type: 'string', multiple: true }, force: { type: 'boolean' }, 'max-body-mb': text, 'max-mb': text
+} as const
+const replayFlags = { listen: text, timing: { type: 'boolean' } } as const
 const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text, 'chain-id': text, family: text } as const
 
 /** Turns a command line into one command and its exit code. */
@@ -65,6 +71,14 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
     case 'import': {
       const { values, positionals } = parseAll(args, importFlags, true)
       return values['help'] === true ? showHelp('import', io) : await (await import('./import.js')).importCache(values as ImportFlags, positionals, io)
+    }
+    case 'record': {
+      const values = parse(args, recordFlags)
+      return values['help'] === true ? showHelp('record', io) : await (await import('./record.js')).record(values as RecordFlags, io)
+    }
+    case 'replay': {
+      const { values, positionals } = parseAll(args, replayFlags, true)
+      return values['help'] === true ? showHelp('replay', io) : await (await import('./replay.js')).replay(values as ReplayFlags, positionals, io)
     }
     // For varve itself, which begins it.
     case 'worker': return await (await import('./worker.js')).runWorker(io)
@@ -120,7 +134,7 @@ function tell (error: unknown, command: string, io: Io): ExitCode {
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import'].includes(command) ? `${command} ` : ''}--help\n`)
+    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import', 'record', 'replay'].includes(command) ? `${command} ` : ''}--help\n`)
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

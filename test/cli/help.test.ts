@@ -6,7 +6,7 @@ import { helpOf } from '../../src/cli/help.js'
 import { run } from './command.js'
 
 t.test('every help ends with examples, and each is a command line that varve understands', async t => {
-  for (const command of ['varve', 'serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import'] as const) {
+  for (const command of ['varve', 'serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import', 'record', 'replay'] as const) {
     const examples = (helpOf(command).trimEnd().split('\n\n').at(-1) ?? '').split('\n').filter(line => /^ {2}(?:VARVE_\S+ )?varve\b/.test(line))
     t.ok(examples.length > 0, command)
     for (const example of examples) {
