@@ -59,7 +59,6 @@ export class ReplayedNode {
     const { status, lines, body } = inCodingOf(recorded, headers)
     const isWhole = recorded.broken === undefined
     writeHead(response, status, isWhole && hasBody(response.req.method, status) ? ofLength(lines, body.length) : lines)
-    response.flushHeaders()
     if (body.length > 0) response.write(body)
     await this.#waits(pair.took - (pair.head ?? 0), response)
     if (isWhole) response.end()
@@ -71,7 +70,7 @@ export class ReplayedNode {
     const what = `${method} ${targetToKeep(target)}`
     this.#options.onMissing(what, why)
     const { status, body } = new Refusal(404, 'web_framework_error', `varve replay cannot answer ${what}: ${why}`)
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+    response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body)
   }
 
   async #waits (ms: number, response: ServerResponse): Promise<void> {

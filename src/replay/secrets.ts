@@ -37,7 +37,7 @@ export function targetToKeep (target: string): string {
 export function secretsOfUpstream (url: string, headers: Readonly<Record<string, string>>): string[] {
   const { pathname } = new URL(url)
   const values = Object.entries(headers).flatMap(([name, value]) => kept.test(name.toLowerCase()) ? [] : [value, ...value.split(/\s+/)])
-  return [...values, pathname.replace(/\/+$/, ''), ...pathname.split('/')]
+  return [...values, pathname.replace(/^\/|\/+$/g, ''), ...pathname.split('/')]
 }
 
 /** What a client says of who it is, wherever it says so: an answer may repeat it. */

@@ -69,7 +69,11 @@ export class Upstream {
       signal
     })
     const answer = new Promise<IncomingMessage>((resolve, reject) => {
-      asking.on('response', resolve)
+      asking.on('response', came => {
+        // Of what only the end of its connection ends, Node takes a reset for the end.
+        asking.on('error', error => { came.destroy(error) })
+        resolve(came)
+      })
       asking.on('error', reject)
     })
     asking.end(body)

@@ -38,13 +38,14 @@ export function writeHead (response: ServerResponse, status: number, lines: Line
     response.shouldKeepAlive = false
   }
   response.writeHead(status, endToEnd(lines).flat())
+  // The head leaves at once. Not by flushHeaders, nor with a text: Node would print what is not ASCII in it otherwise than it came.
+  response.write(Buffer.alloc(0))
 }
 
 /** Breaks an answer off behind what was written of it. Where the end of the connection marks that of the body, only a reset tells that it is not whole. */
 export function breakOff (response: ServerResponse, lines: Lines): void {
   const isMarked = valueOf(lines, 'content-length') !== undefined || valueOf(lines, 'transfer-encoding') !== undefined
-  response.flushHeaders()
-  response.write('', () => {
+  response.write(Buffer.alloc(0), () => {
     if (isMarked) response.socket?.destroy()
     else response.socket?.resetAndDestroy()
   })
