@@ -1,4 +1,4 @@
-import { type FileHandle, open, rm, stat } from 'node:fs/promises'
+import { type FileHandle, open, stat, unlink } from 'node:fs/promises'
 import { type Room } from './room.js'
 
 /** How a recording is written. */
@@ -40,14 +40,14 @@ export class RecordingFile {
     if (there !== undefined && !there.isFile()) throw new Error(`${file} is no file that could be written`)
     if (there !== undefined && !isForced) throw new AlreadyThere(`${file} is there already: take another name, or --force to replace it`)
     // Made anew, since an older one may be open to others.
-    if (there !== undefined) await rm(file).catch((error: Error) => { throw unwritable(file, error) })
+    if (there !== undefined) await unlink(file).catch((error: Error) => { throw unwritable(file, error) })
     const handle = await open(file, 'wx', 0o600).catch((error: Error) => { throw unwritable(file, error) })
     const recording = new RecordingFile(options, handle)
     try {
       await recording.#write(lineOf(head))
     } catch (error) {
       await handle.close()
-      await rm(file, { force: true })
+      await unlink(file).catch(() => {})
       throw unwritable(file, error as Error)
     }
     return recording
