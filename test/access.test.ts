@@ -44,7 +44,7 @@ t.test('an address has so many reads of a node a second, and hits beyond that', 
   t.equal((seen[200] ?? 0) + (seen[429] ?? 0), 30)
   await isLimited(t, async nth => await varve.get(modules(300 + nth)))
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/modules'))
-  await isLimited(t, async () => await varve.get('/v1/transactions?limit=1'))
+  await isLimited(t, async () => await varve.get('/v1/accounts/0x1/transactions?limit=1'))
   await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', item('u64', `"${nth}"`)))
   t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), { headers: { 'x-node-ledger-version': /^\d+$/ } }, 'a known read bears the position all the same')
   for (let round = 0; round < 9; round++) t.match(await varve.get(modules(100)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }, 'what is at hand costs nothing')
@@ -105,7 +105,7 @@ t.test('a node is told the address that a proxy which is believed tells of, and 
   const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
   const told = async (trustProxy: string[]): Promise<string | undefined> => {
     const varve = await varveAt(t, stub.url, { trustProxy })
-    await varve.get('/v1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
+    await varve.get('/v1/accounts/0x1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
     const lines = stub.headers.at(-1) ?? []
     return lines[lines.findIndex(line => line.toLowerCase() === 'x-forwarded-for') + 1]
   }
@@ -135,7 +135,7 @@ t.test('a client with a key has what its key may ask for, from wherever; one wit
 
 t.test('where a key is required nothing is answered without one, kept or not, and browsers may ask first', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
-  const targets = [modules(100), '/v1/accounts/0x1/modules', '/v1/info', '/v1', '/v1/transactions', '/v1/accounts/xyz/modules', '/nowhere']
+  const targets = [modules(100), '/v1/accounts/0x1/modules', '/v1/info', '/v1', '/v1/transactions', '/v1/accounts/0x1/transactions', '/v1/accounts/xyz/modules', '/nowhere']
   for (const target of targets) {
     for (const how of [{}, bearer('k-shop-5'), { headers: { 'x-api-key': '' } }, { method: 'HEAD' }, { method: 'POST', body: '{}' }, { method: 'DELETE' }]) {
       const got = await varve.get(target, how)
@@ -225,7 +225,7 @@ t.test('a key is nowhere but with its client: not upstream, not in the log, not 
   const stub = await stubNode(t, (request, response) => { request.url?.includes('fail') === true ? response.destroy() : ok(response, '[]') })
   const varve = await varveAt(t, stub.url, { log: { level: 'trace', access: true }, clients: { required: false, keys }, limits: { client: { requestsPerSecond: 2 } } })
   const seen = []
-  for (const target of [modules(100), modules(100), '/v1/transactions', '/v1/fail', modules(101), modules(102), modules(103)]) {
+  for (const target of [modules(100), modules(100), '/v1/accounts/0x1/transactions', '/v1/fail', modules(101), modules(102), modules(103)]) {
     for (const how of [bearer('k-shop-51'), { headers: { 'x-api-key': 'k-wallet-52' } }, bearer('k-guess-53')]) seen.push(await varve.get(target, how))
   }
   for (const page of ['/metrics', '/readyz', '/status.json']) seen.push(await ask(varve.adminUrl, page))

@@ -24,7 +24,7 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
     accept: 'application/json',
     key: `CHAIN.GENERATION json ${modules}?ledger_version=7&limit=5`,
     class: 'immutable',
-    why: 'the state at ledger version 7 never changes: kept until room is needed; its JSON is rendered by the node, so it is read afresh when the node\'s release changes'
+    why: 'the state at a ledger version never changes: kept until room is needed; its JSON is rendered by the node, so it is read afresh when the node\'s release changes'
   })
   t.match(await explained(t, ['get', 'https://node.example/v1/blocks/by_version/5?with_transactions=false', '--accept', 'application/x-bcs']), {
     endpoint: 'block_by_version', upstream: 'GET /v1/blocks/by_version/5', accept: 'application/x-bcs', key: 'CHAIN.GENERATION bcs blocks HEIGHT', class: 'immutable', why: /^a block never changes.*follows$/
@@ -38,6 +38,32 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=1', '--accept', 'application/x-bcs']), { class: 'moving', why: /BCS/ })
 })
 
+t.test('explain tells of the further reads what they are keyed by, and for how long they are kept', async t => {
+  const view = '{"function":"0x01::a::f","type_arguments":["0x01::b::T"],"arguments":[ "1" ]}'
+  const sent = '{"function":"0x1::a::f","type_arguments":["0x1::b::T"],"arguments":["1"]}'
+  t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', view]), {
+    endpoint: 'view', upstream: 'POST /v1/view?ledger_version=7', body: sent, key: `CHAIN.GENERATION json /v1/view?ledger_version=7 ${sent}`, class: 'immutable', why: /nothing but the state at a ledger version.*kept until room is needed$/
+  })
+  t.match(await explained(t, ['POST', '/v1/view', '--data', view]), { key: null, class: 'moving', why: /never older than the question; what it reads is kept/ })
+  t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', '0x00aB']), {
+    body: 'application/x.aptos.view_function+bcs 0x00ab', key: /application\/x\.aptos\.view_function\+bcs 0x00ab$/, class: 'immutable'
+  })
+  t.match(await explained(t, ['POST', '/v1/tables/5eed/raw_item?ledger_version=7', '--data', '{"key":"0xAB"}', '--accept', 'application/x-bcs']), {
+    endpoint: 'raw_table_item', accept: 'application/x-bcs', body: '{"key":"0xAB"}', key: /\{"key":"0xab"\}$/, 'key of a not-found': /\{"key":"0xAB"\}$/, class: 'immutable'
+  })
+  t.match(await explained(t, ['GET', '/v1/blocks/by_height/05']), { endpoint: 'block_by_height', upstream: 'GET /v1/blocks/by_height/5', key: 'CHAIN.GENERATION json blocks 5', class: 'immutable', why: /^a block never changes.*follows$/ })
+  t.match(await explained(t, ['GET', '/v1/transactions/by_version/05']), { endpoint: 'transaction_by_version', upstream: 'GET /v1/transactions/by_version/5', class: 'immutable', why: /never changes: kept until room is needed/ })
+  const hash = 'aB'.repeat(32)
+  t.match(await explained(t, ['GET', `/v1/transactions/by_hash/${hash}`]), { endpoint: 'transaction_by_hash', upstream: `GET /v1/transactions/by_hash/0x${hash.toLowerCase()}`, class: 'immutable', why: /kept once it is committed, of the moment before/ })
+  t.match(await explained(t, ['GET', '/v1/transactions?start=05&limit=7']), { endpoint: 'transactions', upstream: 'GET /v1/transactions?start=5&limit=7', class: 'page', why: /of the moment where it ends with the ledger/ })
+  t.match(await explained(t, ['GET', '/v1/transactions']), { key: null, class: 'moving', why: /without a start they are the newest/ })
+  t.match(await explained(t, ['GET', '/v1/transactions?start=5', '--accept', 'application/x-bcs']), { key: null, class: 'moving', why: /in BCS nobody can say/ })
+  for (const path of ['/v1', '/v1/']) t.match(await explained(t, ['GET', path]), { endpoint: 'index', upstream: 'GET /v1', key: 'moment CHAIN.GENERATION json /v1', class: 'moving', why: /given again for 250 ms/ })
+  for (const [path, endpoint] of [['', 'account'], ['/resources', 'account_resources'], ['/resource/0x1::a::B', 'account_resource'], ['/balance/0x1::a::B', 'account_balance'], ['/balance/0xa', 'account_balance'], ['/module/a', 'account_module']] as const) {
+    t.match(await explained(t, ['GET', `/v1/accounts/1${path}?ledger_version=7`]), { endpoint, class: 'immutable', why: /read afresh when the node's release changes$/ }, path)
+  }
+})
+
 t.test('explain shows a table key in both texts: what all spellings share, and what a not-found quotes', async t => {
   const told = await explained(t, ['POST', '/v1/tables/5eed/item?ledger_version=7', '--data', '{ "key": "007", "key_type": "u64", "value_type": "u64", "more": 1 }'])
   t.match(told, { body: '{"key_type":"u64","value_type":"u64","key":"007"}', key: /"key":"7"\}$/, 'key of a not-found': /"key":"007"\}$/, class: 'immutable' })
@@ -48,14 +74,18 @@ t.test('explain says what is refused, with the status and the words, and what is
     [['GET', '/v1/accounts/0X1/modules'], /^400 invalid_input: failed to parse path `address`$/],
     [['POST', modules], /^405 web_framework_error/],
     [['POST', '/v1/tables/0x1/item', '--data', '{"a":1,"a":1}'], /^400 invalid_input/],
+    [['POST', '/v1/view', '--data', '{}'], /^400 invalid_input/],
+    [['GET', '/v1/view'], /^405 web_framework_error/],
+    [['GET', '/v1/transactions/by_hash/0x1'], /^400 invalid_input: failed to parse path `txn_hash`$/],
     [['POST', '/v1/tables/0x1/item', '--data', 'x'.repeat(2_000_000)], /^413/],
     [['GET', '/v2'], /^404 web_framework_error/],
     [['POST', '/v1/transactions', '--data', '{}'], /^404/],
     [['GET', '/v1/a/../b'], /^400/],
     [['TRACE', '/v1'], /^405/]
   ] as const) t.match(await explained(t, argv), { upstream: null, key: null, class: 'refused', why }, argv.join(' ').slice(0, 60))
-  t.match(await explained(t, ['GET', 'http://h/v1/accounts/0x1?b=2&a=1', '--accept', 'x/y']), { endpoint: 'other', upstream: 'GET /v1/accounts/0x1?b=2&a=1', accept: 'x/y', key: null, class: 'pass-through' })
-  t.match(await explained(t, ['POST', '/v1/view', '--data', '{}']), { upstream: 'POST /v1/view', body: '{}', class: 'pass-through' })
+  t.match(await explained(t, ['GET', 'http://h/v1/accounts/0x1/transactions?b=2&a=1', '--accept', 'x/y']), { endpoint: 'other', upstream: 'GET /v1/accounts/0x1/transactions?b=2&a=1', accept: 'x/y', key: null, class: 'pass-through' })
+  const all = join(t.testdir({ 'v.yaml': 'passThrough: all' }), 'v.yaml')
+  t.match(await explained(t, ['POST', '/v1/transactions/simulate', '--data', '{}', '--config', all]), { upstream: 'POST /v1/transactions/simulate', body: '{}', class: 'pass-through' })
 })
 
 t.test('a pinned cursor is explained as the read at its version', async t => {
@@ -65,8 +95,10 @@ t.test('a pinned cursor is explained as the read at its version', async t => {
 })
 
 t.test('explain goes by the configuration that it is given', async t => {
-  const config = join(t.testdir({ 'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsDefault: 7, eventsTtlSeconds: 5 }\nlatest: { stateMs: 50, infoMs: 0, promote: false }\nlimits: { bodyKb: 1 }' }), 'v.yaml')
-  t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { class: 'refused', why: /^404/ })
+  const config = join(t.testdir({ 'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsDefault: 7, eventsTtlSeconds: 5 }\nlatest: { stateMs: 50, infoMs: 0, indexMs: 40, promote: false }\nlimits: { bodyKb: 1 }' }), 'v.yaml')
+  t.match(await explained(t, ['GET', '/v1/accounts/0x1/transactions', '--config', config]), { class: 'refused', why: /^404/ })
+  t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { endpoint: 'account', class: 'moving' })
+  t.match(await explained(t, ['GET', '/v1', '--config', config]), { endpoint: 'index', key: /^moment 4\.GENERATION/, why: 'of the moment: an answer is given again for 40 ms' })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), { upstream: /limit=7$/, why: /kept for 5 s/, key: /^4\.GENERATION/ })
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), { key: /^moment 4\.GENERATION/, why: 'of the moment: an answer is given again for 50 ms' })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })
@@ -77,7 +109,7 @@ t.test('what explain says is what varve does: the same upstream request, kept or
   const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
   const varve = await varveAt(t, stub.url, { latest: { infoMs: 0 } })
   const table = item('u64', '"07"')
-  for (const [target, how] of [[`${modules}?ledger_version=0500`, {}], ['/v1/accounts/1/modules', {}], ['/v1/tables/0xAB/item?ledger_version=500', table], ['/v1/accounts/0x1?x=%20', {}], ['/v1/info?x', {}], ['/v1/accounts/0X1/modules', {}]] as const) {
+  for (const [target, how] of [[`${modules}?ledger_version=0500`, {}], ['/v1/accounts/1/modules', {}], ['/v1/tables/0xAB/item?ledger_version=500', table], ['/v1/accounts/0x1?x=%20', {}], ['/v1/accounts/0x1/transactions?x=%20', {}], ['/v1/accounts/1/resource/0x01::a::B?ledger_version=0500', {}], ['/v1/info?x', {}], ['/v1/accounts/0X1/modules', {}]] as const) {
     const told = await explained(t, [how === table ? 'POST' : 'GET', target, ...(how === table ? ['--data', String(table.body)] : [])])
     const before = stub.asked.length
     const first = await varve.get(target, how)

@@ -9,6 +9,7 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=2000'
 const latest = '/v1/accounts/0x1/modules'
 const stream = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
+const question = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
@@ -51,14 +52,14 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
     letsRead(t, got, explorer, name)
     if (target.includes('limit=3')) t.ok(got.headers['x-node-cursor'] && got.headers['x-aptos-cursor'], 'there is a cursor to see')
   }
-  for (const [target, how, code] of [['/v1', {}, 200], ['/v1', { method: 'HEAD' }, 200], ['/v1/-/healthy', {}, 200], ['/v1/view', { body: '{}', headers: { 'content-type': 'application/json' } }, 404], ['/v1/nowhere', {}, 404], ['/v2', {}, 404], ['/', { method: 'PUT' }, 404], ['/v1/x', { method: 'PUT' }, 405], ['/v1/%2e%2e/x', {}, 400], ['/v1/%', {}, 400]] as const) {
+  for (const [target, how, code] of [['/v1', {}, 200], ['/v1', { method: 'HEAD' }, 200], ['/v1/-/healthy', {}, 200], ['/v1/transactions/simulate', { body: '{}', headers: { 'content-type': 'application/json' } }, 404], ['/v1/view', { body: '{}', headers: { 'content-type': 'application/json' } }, 400], ['/v1/nowhere', {}, 404], ['/v2', {}, 404], ['/', { method: 'PUT' }, 404], ['/v1/x', { method: 'PUT' }, 405], ['/v1/%2e%2e/x', {}, 400], ['/v1/%', {}, 400]] as const) {
     const got = await varve.get(target, from(explorer, how))
     t.equal(got.status, code, target)
     letsRead(t, got, explorer, target)
   }
   for (const kind of ['rateLimited', 'html', 'reset', 'garbage'] as const) {
     sandbox.faults.add({ kind, times: 3 })
-    for (const target of ['/v1/accounts/0x2/modules?ledger_version=2000', latest, '/v1/accounts/0x2']) letsRead(t, await varve.get(target, from(explorer)), explorer, `${kind} ${target}`)
+    for (const target of ['/v1/accounts/0x2/modules?ledger_version=2000', latest, '/v1/accounts/0x2', '/v1/accounts/0x2/transactions']) letsRead(t, await varve.get(target, from(explorer)), explorer, `${kind} ${target}`)
     sandbox.faults.clear()
   }
 })
@@ -150,7 +151,7 @@ t.test('what a node says of origins is not handed on: neither its lines nor the 
     else response.writeHead(404, { 'content-type': 'application/json', ...stamps(), ...own }).end('{}')
   })
   const varve = await varveAt(t, stub.url)
-  for (const target of [stubbed, stubbed, latest, '/v1/accounts/0x1', '/v1/accounts/0x2/modules?ledger_version=500', '/v1/accounts/0x2']) {
+  for (const target of [stubbed, stubbed, latest, '/v1/accounts/0x1', '/v1/accounts/0x1/transactions', '/v1/accounts/0x2/modules?ledger_version=500', '/v1/accounts/0x2', '/v1/accounts/0x2/transactions']) {
     t.same(corsNames(await varve.get(target)), [], target)
     const got = await varve.get(target, from(explorer))
     letsRead(t, got, explorer, target)
@@ -176,7 +177,7 @@ t.test('pages of many origins that have one entry, or one fetch, each see their 
   const asked = stub.asked.length
   for (let round = 0; round < 3; round++) t.same(await all(stubbed), origins, 'hits')
   t.equal(stub.asked.length, asked)
-  for (const target of ['/v1/accounts/0x9', '/v1/accounts/xyz/modules']) t.same(await all(target), origins, target)
+  for (const target of ['/v1/accounts/0x9', '/v1/accounts/0x9/transactions', '/v1/accounts/xyz/modules']) t.same(await all(target), origins, target)
   const requests = origins.map(origin => `GET ${stubbed} HTTP/1.1\r\nHost: x\r\n${origin === undefined ? '' : `Origin: ${origin}\r\n`}\r\n`)
   const text = await sendRaw(varve.url, requests.join(''), so => statusesIn(so).length === origins.length && so.endsWith('[]'))
   const answers = text.split('HTTP/1.1 200 OK').slice(1)
@@ -187,10 +188,10 @@ t.test('nothing of a page\'s origin reaches a node', async t => {
   const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   const headers = { origin: explorer, referer: `${explorer}/x`, 'access-control-request-method': 'GET', 'access-control-request-headers': 'x-explorer', 'access-control-request-private-network': 'true', 'sec-fetch-mode': 'cors', cookie: 'explorer=1' }
-  for (const [target, body] of [[stubbed, undefined], [latest, undefined], [table.replace('2000', '500'), item('u64', '"7"').body], ['/v1', undefined], ['/v1/accounts/0x1', undefined], ['/v1/view', '{}'], ['/v1/transactions', '{}']] as const) {
+  for (const [target, body] of [[stubbed, undefined], [latest, undefined], [table.replace('2000', '500'), item('u64', '"7"').body], ['/v1', undefined], ['/v1/accounts/0x1', undefined], ['/v1/accounts/0x1/transactions', undefined], ['/v1/view', question], ['/v1/transactions', '{}']] as const) {
     t.equal((await varve.get(target, { headers: { ...headers, 'content-type': 'application/json' }, ...(body !== undefined && { body }) })).status, 200, target)
   }
-  t.equal(stub.asked.length, 6, 'the index apart')
+  t.equal(stub.asked.length, 7, 'the index apart')
   t.notMatch(stub.headers.flat().join('\n'), /explorer|origin|access-control|referer|sec-fetch/i)
 })
 

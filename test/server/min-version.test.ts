@@ -17,9 +17,9 @@ const brief = { waitForVersion: { ms: 150 } }
 
 // What moves, whose answers bear the position that they were read at.
 const moving: Array<[target: string, how?: Ask]> = [
-  [modules], ['/v1/tables/0x5eed/item', key], [events], [`${events}?start=900000`], ['/v1/estimate_gas_price'], ['/v1/blocks/by_height/300']
+  [modules], ['/v1/tables/0x5eed/item', key], [events], [`${events}?start=900000`], ['/v1/estimate_gas_price'], ['/v1'], ['/v1/accounts/0x1/transactions?limit=5']
 ]
-const kept: Array<[target: string, how?: Ask]> = [[`${modules}?ledger_version=2000`], ['/v1/blocks/by_version/2000'], [`${events}?start=500&limit=5`]]
+const kept: Array<[target: string, how?: Ask]> = [[`${modules}?ledger_version=2000`], ['/v1/blocks/by_version/2000'], ['/v1/blocks/by_height/300'], [`${events}?start=500&limit=5`]]
 
 const headOf = (sandbox: Sandbox | undefined): bigint => sandbox?.ledger.head.version ?? 0n
 
@@ -147,13 +147,14 @@ t.test('a least version that is no u64, or is repeated, is refused whatever the 
   const node = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
   const varve = await varveAt(t, node.url, { passThrough: 'all' })
   const posted = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
-  const reads: Array<[target: string, how?: Ask]> = [...moving, ...kept, ['/v1/info'], ['/v1/accounts/0x1'], ['/v1/view', posted], ['/v1/accounts/0x1', { method: 'HEAD' }]]
+  const view: [target: string, how: Ask] = ['/v1/view', { ...posted, body: '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}' }]
+  const reads: Array<[target: string, how?: Ask]> = [...moving, ...kept, ['/v1/info'], ['/v1/accounts/0x1'], ['/v1/accounts/0x1/transactions'], view, ['/v1/accounts/0x1', { method: 'HEAD' }]]
   for (const version of ['', 'x', '-1', '1.5', '0x5', '18446744073709551616', ['5', '5']]) {
     for (const read of reads) t.match(await atLeast(varve, version, read), { status: 400, ...(read[1]?.method !== 'HEAD' && { body: /"error_code":"invalid_input"/ }) }, `${String(version)} ${read[0]}`)
     t.match(await atLeast(varve, version, ['/v1/transactions', posted]), { status: 200 })
   }
   t.match(await atLeast(varve, '18446744073709551615', ['/v1/transactions', posted]), { status: 200 })
-  t.match(await atLeast(varve, '0900', ['/v1/view', posted]), { status: 200 })
+  t.match(await atLeast(varve, '0900', view), { status: 200 })
 })
 
 t.test('a spelling that is known stands for no least version', async t => {
@@ -176,7 +177,8 @@ t.test('what cannot be shown to have been read at the version is no answer to wh
   const varve = await varveAt(t, node.url)
   t.match(await varve.get('/v1/tables/0x5eed/item', key), { status: 404 })
   t.match(await atLeast(varve, 1000n, ['/v1/tables/0x5eed/item', key]), { status: 503 })
-  t.match(await atLeast(varve, 1000n, ['/v1/transactions/by_hash/0x1']), { status: 503 })
+  t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1/transactions']), { status: 503 })
+  t.match(await atLeast(varve, 1000n, [`/v1/transactions/by_hash/0x${'1'.repeat(64)}`]), { status: 503 })
   t.match(await atLeast(varve, 1000n, ['/v1/estimate_gas_price']), { status: 404 }, 'what the node does not serve is no state')
 })
 

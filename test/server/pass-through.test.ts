@@ -20,6 +20,9 @@ import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const spec = '/v1/spec.json'
+// What is posted may write, unless it is a read that varve knows.
+const posted = '/v1/transactions/simulate'
+const question = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const status = 'cache-status'
 const bypass = 'varve; fwd=bypass'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
@@ -66,9 +69,9 @@ async function heldNode (t: Test): Promise<{ stub: StubNode, next: () => Promise
 t.test('everything else under /v1 is passed on as the operator allows: reads, nothing, or all', async t => {
   const stub = await echoNode(t)
   const asks: [string, string, readonly ('reads' | 'none' | 'all')[]][] = [
-    ['GET', spec, ['reads', 'all']], ['HEAD', spec, ['reads', 'all']], ['GET', '/v1/', ['reads', 'all']], ['GET', '/v1/no/such/thing?a=b', ['reads', 'all']],
-    ['POST', '/v1/view', ['reads', 'all']], ['POST', '/v1/tables/0xab/raw_item?ledger_version=5', ['reads', 'all']],
-    ['POST', '/v1/transactions', ['all']], ['POST', '/v1/transactions/simulate', ['all']], ['POST', '/v1/view/', ['all']],
+    ['GET', spec, ['reads', 'all']], ['HEAD', spec, ['reads', 'all']], ['GET', '/v1//', ['reads', 'all']], ['GET', '/v1/no/such/thing?a=b', ['reads', 'all']],
+    ['GET', '/v1/accounts/0x1/transactions', ['reads', 'all']], ['GET', '/v1/transactions/wait_by_hash/0x1', ['reads', 'all']], ['GET', '/v1/-/healthy', ['reads', 'all']],
+    ['POST', '/v1/transactions', ['all']], ['POST', posted, ['all']], ['POST', '/v1/view/', ['all']], ['POST', '/v1/tables/0xab/raw_item/', ['all']],
     ['GET', '/v1/set_failpoint?name=a', []], ['GET', '/v1/set%5ffailpoint', []], ['GET', '/v1/%252Fset%255ffailpoint', []],
     ['GET', '/', []], ['GET', '/v1x', []], ['POST', '/v2/view', []], ['GET', '/metrics', []]
   ]
@@ -86,6 +89,12 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
         t.equal(stub.asked.length, before)
       }
     }
+    const [raw, before] = ['{"key":"0xab"}', stub.asked.length]
+    for (const [target, body, code] of [['/v1/view', question, 200], ['/v1/view', '{}', 400], ['/v1/tables/0xab/raw_item', raw, 200], ['/v1/tables/0xab/raw_item', '{}', 400]] as const) {
+      t.equal((await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status, code, `${target} ${body} of ${passThrough}: a read that is known needs no leave, and is read first`)
+    }
+    t.match(await varve.get('/v1/'), { status: 200, headers: { [status]: bypass } }, `the index of ${passThrough}`)
+    t.match(stub.asked.slice(before), ['POST /v1/view', /^POST \/v1\/tables\/0x0+ab\/raw_item$/])
   }
 })
 
@@ -145,10 +154,10 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
   ]
   for (const [how, answer, code] of cases) {
     const raw = await rawNode(t, answer)
-    const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 100 } })
+    const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 100 }, passThrough: 'all' })
     for (const ways of [{}, { method: 'HEAD' }, { method: 'POST', body: '{}' }]) {
       const before = raw.connections()
-      const got = await varve.get('body' in ways ? '/v1/view' : spec, ways)
+      const got = await varve.get('body' in ways ? posted : spec, ways)
       t.match(got, { status: code, headers: how === '503' ? { 'retry-after': '0', [status]: bypass } : {} }, `${how} ${ways.method ?? 'GET'}`)
       if (code === 503 && !/\d/.test(how)) t.match(got.headers, { 'retry-after': '1', [status]: 'varve; detail=refused' })
       t.equal(raw.connections() - before, 1)
@@ -156,9 +165,9 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
   }
 })
 
-t.test('a kept connection that dies under a read, posted or not, costs one fresh try; under what may write it is the client\'s to repeat', async t => {
+t.test('a kept connection that dies under a read, known or not, posted or not, costs one fresh try; under what may write it is the client\'s to repeat', async t => {
   const raw = await rawNode(t, socket => {
-    socket.write(['HTTP/1.1 200 OK', ...stampLines, 'content-length: 2', '', '[]'].join('\r\n'))
+    socket.write(['HTTP/1.1 200 OK', ...stampLines, 'content-type: application/json', 'content-length: 2', '', '[]'].join('\r\n'))
     socket.once('data', () => { socket.destroy() })
   })
   const varve = await varveAt(t, raw.url, { upstream: { maxConcurrent: 1 }, passThrough: 'all' })
@@ -166,7 +175,7 @@ t.test('a kept connection that dies under a read, posted or not, costs one fresh
   t.equal(raw.connections(), 1)
   t.match(await varve.get(spec), { status: 200, body: '[]' })
   t.match(await varve.get(spec), { status: 200, body: '[]' })
-  t.match(await varve.get('/v1/view', { method: 'POST', body: '{}' }), { status: 200, body: '[]' })
+  t.match(await varve.get('/v1/view', { method: 'POST', headers: { 'content-type': 'application/json' }, body: question }), { status: 200, body: '[]' })
   t.equal(raw.connections(), 4)
 })
 
@@ -185,7 +194,7 @@ t.test('a node that nobody vouches for is not believed, one that the CA file vou
 
 t.test('what an answer depends on and who asks goes upstream, and nothing else that a client says; the operator\'s own headers win', async t => {
   const stub = await echoNode(t)
-  const varve = await varveAt(t, `${stub.url}/key`, { upstream: { headers: { Authorization: 'Bearer operator', 'X-Forwarded-For': '10.0.0.1', 'X-Api-Key': 'operator' } } })
+  const varve = await varveAt(t, `${stub.url}/key`, { passThrough: 'all', upstream: { headers: { Authorization: 'Bearer operator', 'X-Forwarded-For': '10.0.0.1', 'X-Api-Key': 'operator' } } })
   const plain = { accept: 'a/b', 'accept-encoding': 'gzip', 'user-agent': 'client/1', traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', tracestate: 'a=b', 'x-aptos-client': 'sdk/1', 'x-aptos-typescript-sdk-origin-method': 'view' }
   const theirs = [
     'Authorization: Bearer theirs', 'Cookie: theirs=1', 'X-Api-Key: theirs', 'Proxy-Authorization: theirs', 'Proxy-Connection: keep-alive', 'TE: trailers', 'Trailer: X-Theirs', 'Keep-Alive: timeout=5', 'Upgrade: theirs',
@@ -198,8 +207,8 @@ t.test('what an answer depends on and who asks goes upstream, and nothing else t
   const got = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\n\r\n`)
   t.same(got.headers, { ...plain, ...operators })
   t.equal(got.target, `/key${spec}`)
-  const posted = await reached(varve.url, `POST /v1/view HTTP/1.1\r\nHost: theirs\r\n${lines}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`)
-  t.same(posted.headers, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
+  const sent = await reached(varve.url, `POST ${posted} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`)
+  t.same(sent.headers, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
 })
 
 t.test('a client\'s address goes upstream with what is passed on, as its connection shows it, and with no known read', async t => {
@@ -304,7 +313,7 @@ t.test('targets arrive as they were sent, byte for byte, however long', async t 
   const tag = `0x1::coin::CoinStore<${'0xcafe::very_long_module_name::VeryLongStructName<'.repeat(60)}u8${'>'.repeat(60)}>`
   const once = encodeURIComponent(tag)
   const targets = [
-    '/v1', '/v1?', '/v1/', '/v1/?', '/v1//', `/v1/accounts/0x1/resource/${once}`, `/v1/accounts/0x1/resource/${encodeURIComponent(once)}?ledger_version=5`, '/v1/accounts/0x1/resource/0x1::a::B%3cu8%3E',
+    '/v1//', '/v1//?', `/v1/accounts/0x1/other/${once}`, `/v1/accounts/0x1/other/${encodeURIComponent(once)}?ledger_version=5`, '/v1/accounts/0x1/other/0x1::a::B%3cu8%3E',
     `${spec}?a=1&a=2&b=+%2B%2F%2f;c=%20&&=&d`, `${spec}??`, `${spec}?a?b=c/../d`, `${spec}?%`, `${spec}?%zz&\`{|}^~[]\\`, '/v1/x;y=z,w:@!$&\'()*+="{|}^', '/v1/a%2Fb%2fc', '/v1/%20%00%7f', `/v1/${'x'.repeat(8000)}`, `${spec}?${'y=1&'.repeat(2000)}`
   ]
   for (const target of targets) t.equal((JSON.parse((await varve.get(target)).body) as Reached).target, `/key${target}`, target.slice(0, 80))
@@ -339,16 +348,16 @@ t.test('what would lead out of /v1 or to another host never reaches the node', a
 
 t.test('a body arrives byte for byte, with its own type and a length, however it came', async t => {
   const stub = await echoNode(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   const bodies = ['{"a" : 18446744073709551615, "a":1.0e0,"__proto__":\t{}}\n', '\ufeff[]', 'not json', Buffer.from(Uint8Array.from({ length: 256 }, (_, at) => at)), Buffer.alloc(1024 * 1024, 'x'), '']
   for (const body of bodies) {
     for (const type of ['application/json', 'application/json; charset=UTF-8', 'application/x.aptos.view_function+bcs', 'Text/Plain;a="b"']) {
-      const got = JSON.parse((await varve.get('/v1/view', { method: 'POST', headers: { 'content-type': type }, body })).body) as Reached
+      const got = JSON.parse((await varve.get(posted, { method: 'POST', headers: { 'content-type': type }, body })).body) as Reached
       t.ok(Buffer.from(got.body, 'hex').equals(Buffer.from(body)))
       t.match(got.headers, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)), 'transfer-encoding': undefined })
     }
   }
-  const send = async (lines: string, body: string): Promise<Reached> => await reached(varve.url, `POST /v1/view HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n\r\n${body}`)
+  const send = async (lines: string, body: string): Promise<Reached> => await reached(varve.url, `POST ${posted} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n\r\n${body}`)
   const chunked = await send('Content-Type: a/b\r\nTransfer-Encoding: Chunked\r\nTrailer: X-Late', '2;x=y\r\nhi\r\n3\r\n ho\r\n0\r\nX-Late: 1\r\n\r\n')
   t.match(chunked, { body: Buffer.from('hi ho').toString('hex'), headers: { 'content-type': 'a/b', 'content-length': '5', 'transfer-encoding': undefined, trailer: undefined, 'x-late': undefined } })
   for (const lines of ['X: y', 'Content-Length: 0', 'Keep-Alive: timeout=5']) t.match(await send(lines, ''), { body: '', headers: { 'content-length': '0', 'content-type': undefined } }, lines)
@@ -358,10 +367,10 @@ t.test('a body arrives byte for byte, with its own type and a length, however it
 
 t.test('100-continue is met before the body is sent, and a body that is not wanted is refused instead', async t => {
   const stub = await echoNode(t)
-  const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
+  const varve = await varveAt(t, stub.url, { passThrough: 'all', limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   const socket = connect(Number(port), hostname)
-  socket.write('POST /v1/view HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n')
+  socket.write(`POST ${posted} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`)
   const [first] = await once(socket, 'data') as [Buffer]
   t.equal(first.toString(), 'HTTP/1.1 100 Continue\r\n\r\n')
   t.equal(stub.asked.length, 0)
@@ -377,10 +386,13 @@ t.test('100-continue is met before the body is sent, and a body that is not want
     [415, { 'transfer-encoding': 'gzip, chunked' }, '']
   ]
   for (const [code, headers, body] of refused) {
-    for (const target of ['/v1/view', '/v1/tables/0x1/raw_item']) t.match(await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body }), { status: code, body: shape, headers: { [status]: 'varve; detail=refused' } }, JSON.stringify(headers))
+    for (const target of [posted, '/v1/view', '/v1/tables/0x1/raw_item']) {
+      const got = await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+      t.match(got, { status: code, body: shape, headers: { [status]: 'varve; detail=refused' } }, `${target} ${JSON.stringify(headers)}`)
+    }
   }
   t.equal(stub.asked.length, 1)
-  t.match(await varve.get('/v1/view', { method: 'POST', headers: { 'content-encoding': 'identity' }, body: 'x'.repeat(1024) }), { status: 200 })
+  t.match(await varve.get(posted, { method: 'POST', headers: { 'content-encoding': 'identity' }, body: 'x'.repeat(1024) }), { status: 200 })
 })
 
 t.test('a coded answer passes unharmed to a client that asked for it, and nobody else is given one', async t => {
@@ -399,9 +411,9 @@ t.test('a coded answer passes unharmed to a client that asked for it, and nobody
 
 t.test('a client that leaves takes its question back from the node, before the answer and within it', async t => {
   const { stub, next } = await heldNode(t)
-  const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000, maxConcurrent: 1 } })
+  const varve = await varveAt(t, stub.url, { passThrough: 'all', upstream: { timeoutMs: 60_000, maxConcurrent: 1 } })
   const { hostname, port } = new URL(varve.url)
-  for (const [method, target] of [['GET', spec], ['POST', '/v1/view']] as const) {
+  for (const [method, target] of [['GET', spec], ['POST', posted]] as const) {
     for (const hasBegun of [false, true]) {
       // More often than there are slots, so that one that is not given back is missed.
       for (let round = 0; round < 9; round++) {
@@ -530,8 +542,8 @@ t.test('hundreds of 503s, read or not, leave every connection free', async t => 
 })
 
 t.test('the real node\'s own answers come through as they are', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  for (const [target, how] of [['/v1', {}], ['/v1/', {}], ['/v1/-/healthy', {}], ['/v1/no/such/thing', {}], ['/v1/view', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]] as const) {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
+  for (const [target, how] of [['/v1', {}], ['/v1/', {}], ['/v1/-/healthy', {}], ['/v1/no/such/thing', {}], ['/v1/accounts/0x1/transactions?limit=2', {}], ['/v1/spec.json', {}], [posted, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]] as const) {
     const direct = await ask(sandbox.url, target, how)
     const got = await varve.get(target, how)
     t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-ledger-version']], [direct.status, direct.bytes, direct.headers['content-type'], direct.headers['x-aptos-ledger-version']], target)
