@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { type Position } from '../ledger/position.js'
 import { type Coding } from '../reads/coding.js'
 import { flat } from './flat.js'
+import { type EventRange } from './page-index.js'
 import { printed } from './printed.js'
 
 /** One form of an entry's body, prepared once so that a hit only writes it out. */
@@ -29,6 +30,8 @@ export interface Entry extends Form {
   readonly expiresAtMs: number | undefined
   /** The block that it is; it answers for each of these versions. */
   readonly block: BlockRange | undefined
+  /** The page of events that it is; its events may be given in other pages too. */
+  readonly page: PageRange | undefined
   /** The lowest version that it tells of, where the read itself names none. */
   readonly lowestVersion: bigint | undefined
   /** The position that it was read at, where it was read at the head. */
@@ -42,15 +45,23 @@ export interface BlockRange {
   readonly last: bigint
 }
 
+/** Which events of a stream a page has, and what the index files it under. */
+export interface PageRange extends EventRange {
+  readonly stream: string
+  /** Where in the body each event begins, and where one after the last would; undefined where its events cannot be parts of another page. */
+  readonly offsets: Uint32Array | undefined
+}
+
 /** What an entry is made of. */
 export type EntryParts = Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> &
-  Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'lowestVersion' | 'readAt'>>
+  Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'page' | 'lowestVersion' | 'readAt'>>
 
 // Measured as resident memory (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot in the LRU's tables,
 // with what the allocator takes for them; and what of all that waits to be collected while a full cache makes room.
 const entryOverheadBytes = 1800
 const headroom = 1.25
 const blockOverheadBytes = 200
+const pageOverheadBytes = 500
 const formOverheadBytes = 600
 
 // One for all that have none, since most never do.
@@ -58,12 +69,12 @@ const none: Entry['coded'] = {}
 
 /** Prepares an entry. */
 export function makeEntry (parts: EntryParts): Entry {
-  const { key, status, contentType, ownLines, release, expiresAtMs, block, lowestVersion, readAt } = parts
+  const { key, status, contentType, ownLines, release, expiresAtMs, block, page, lowestVersion, readAt } = parts
   const body = ownCopy(parts.body)
   const etag = tagOf(contentType, body)
   const lines = linesOf(parts, body, etag, [])
   // Each by its name: an object that is put together from others takes several times the memory.
-  return { key, status, contentType, body, etag, lines, text: printed(lines), ownLines, coded: none, release, expiresAtMs, block, lowestVersion, readAt }
+  return { key, status, contentType, body, etag, lines, text: printed(lines), ownLines, coded: none, release, expiresAtMs, block, page, lowestVersion, readAt }
 }
 
 /** The same entry with one more form. */
@@ -82,7 +93,8 @@ export function codedTag (entry: Form, coding: Coding): string {
 /** The memory that the process needs to keep an entry. */
 export function costOf (entry: Entry): number {
   const forms = [entry, ...Object.values(entry.coded).filter(({ body }) => body !== entry.body)]
-  const overhead = entryOverheadBytes + entry.key.length + (entry.block === undefined ? 0 : blockOverheadBytes) + (forms.length - 1) * formOverheadBytes
+  const filed = (entry.block === undefined ? 0 : blockOverheadBytes) + (entry.page === undefined ? 0 : pageOverheadBytes + (entry.page.offsets?.byteLength ?? 0))
+  const overhead = entryOverheadBytes + entry.key.length + filed + (forms.length - 1) * formOverheadBytes
   const bytes = forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, form.text?.length ?? 0), 0)
   return Math.ceil((overhead + bytes) * headroom)
 }

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { BlockIndex } from './block-index.js'
 import { costOf, type Entry } from './entry.js'
+import { type EventRange, type ListedPage, PageIndex } from './page-index.js'
 
 /** What an operator watches of a tier. */
 export interface MemoryTally {
@@ -17,6 +18,7 @@ export interface Holder {
 export class Memory {
   readonly #entries: LRUCache<string, Entry>
   readonly #blocks = new BlockIndex()
+  readonly #pages = new PageIndex()
   readonly #tally: MemoryTally
   readonly #now: () => number
   #onHalfFull: (() => void) | undefined
@@ -32,9 +34,10 @@ export class Memory {
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: costOf,
-      dispose: ({ block }, _key, reason) => {
-        this.#letGo()
+      dispose: ({ block, page }, _key, reason) => {
+        this.letGo()
         if (block !== undefined) this.#blocks.remove(block.blocks, block.first)
+        if (page !== undefined) this.#pages.remove(page.stream, page)
         if (reason === 'evict') tally.evicted()
       }
     })
@@ -51,6 +54,11 @@ export class Memory {
   getBlock (blocks: string, version: bigint): Entry | undefined {
     const key = this.#blocks.find(blocks, version)
     return key === undefined ? undefined : this.get(key)
+  }
+
+  /** The pages of a stream that have any event of a run, in the order of their first events; some may have expired. */
+  pagesWith (stream: string, events: EventRange): ListedPage[] {
+    return this.#pages.overlapping(stream, events)
   }
 
   /** Keeps an entry, unless it is dearer than the whole tier; tells whether it did. */
@@ -82,6 +90,11 @@ export class Memory {
     if (key !== undefined) this.delete(key)
   }
 
+  /** Forgets the pages of a stream that have any event of a run. */
+  deletePages (stream: string, events: EventRange): void {
+    for (const { key } of this.pagesWith(stream, events)) this.delete(key)
+  }
+
   /** Forgets everything. */
   clear (): void {
     this.#entries.clear()
@@ -105,25 +118,35 @@ export class Memory {
     return this.#blocks.size
   }
 
-  #letGo (): void {
+  /** How many pages of events can be found by what they have. */
+  get pages (): number {
+    return this.#pages.size
+  }
+
+  /** Has those who hold what they have made of what is kept here let go of it. */
+  letGo (): void {
     for (const holder of this.holders) holder.letGo()
     this.holders.clear()
   }
 
   #put (entry: Entry): boolean {
-    const { key, block } = entry
+    const { key, block, page } = entry
     if (block !== undefined) {
       // Which of two blocks that share a version is the true one cannot be told, so the older word goes.
       for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) if (other !== key) this.#entries.delete(other)
     }
     this.#entries.set(key, entry)
-    this.#letGo()
+    this.letGo()
     if (this.bytes * 2 > this.#entries.maxSize) {
       this.#onHalfFull?.()
       this.#onHalfFull = undefined
     }
     if (!this.#entries.has(key)) return false
     if (block !== undefined) this.#blocks.add(block.blocks, { first: block.first, last: block.last, key })
+    if (page !== undefined) {
+      const isJoinable = page.offsets !== undefined && entry.ownLines.length === 0
+      this.#pages.add(page.stream, { first: page.first, last: page.last, key, release: entry.release, isJoinable })
+    }
     return true
   }
 }

@@ -1,39 +1,18 @@
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
 import { blockKeyOf, type ReadKeys } from '../reads/read.js'
+import { type EventRange } from './page-index.js'
 import { SharedBlocks } from './shared-blocks.js'
-import { decodeStored, encodeStored, type Stored, storedFormat } from './stored.js'
+import { streamIn } from './shared-name.js'
+import { type Found, type SharedOptions, storePrefix } from './shared-options.js'
+import { SharedPages } from './shared-pages.js'
+import { whereaboutsOf } from './shared-whereabouts.js'
+import { decodeStored, encodeStored, type Stored } from './stored.js'
 import { isToForget, type Kept, type ToForget, type ToShare, WrittenLately } from './to-share.js'
 import { Waiting } from './waiting.js'
 
+export { type Found, type SharedOptions, type SharedTally, storePrefix } from './shared-options.js'
 export { type ToForget, type ToShare } from './to-share.js'
-
-/** Told of what becomes of shared entries. */
-export interface SharedTally {
-  wroteShared (): void
-  foundCorrupt (): void
-}
-
-/** What a shared store needs to know. */
-export interface SharedOptions {
-  readonly keyPrefix: string
-  readonly ttlSeconds: number
-  readonly tally: SharedTally
-  readonly now: () => number
-  /** Whether it is settled with the other replicas which entries are to be read and written. */
-  readonly isAgreed: () => boolean
-}
-
-/** An answer that was found, and for how long it may be kept. */
-export interface Found {
-  readonly stored: Stored
-  readonly ttlMs: number
-}
-
-/** What every key in Redis begins with: the operator's prefix and the version of the form. */
-export function storePrefix (keyPrefix: string): string {
-  return `${keyPrefix}:${storedFormat}:`
-}
 
 /** The store that replicas share, in Redis. What it cannot give in time it does not have. */
 export class SharedStore {
@@ -41,6 +20,7 @@ export class SharedStore {
   readonly #options: SharedOptions
   readonly #prefix: string
   readonly #index: SharedBlocks
+  readonly #pages: SharedPages
   readonly #waiting: Waiting<Kept>
   readonly #lately = new WrittenLately()
   #refusal: string | undefined
@@ -50,6 +30,7 @@ export class SharedStore {
     this.#options = options
     this.#prefix = storePrefix(options.keyPrefix)
     this.#index = new SharedBlocks(this.#prefix, options.ttlSeconds)
+    this.#pages = new SharedPages(this.#prefix)
     this.#waiting = new Waiting(async item => { await this.#write(item) }, {
       now: options.now,
       canWrite: () => link.isUp && options.isAgreed(),
@@ -71,6 +52,13 @@ export class SharedStore {
     }
   }
 
+  /** The pages of a stream that replicas have a page of events in: itself, or those that it can be put together from where that is wanted. */
+  async findPages (stream: string, wanted: EventRange, mayJoin: boolean): Promise<Found[]> {
+    if (!this.#link.isUp || !this.#options.isAgreed()) return []
+    // Counted by the link where it fails.
+    return await this.#link.ask('find', async client => await this.#pages.partsOf(client, stream, wanted, mayJoin, async key => await this.#get(client, key))).catch(() => [])
+  }
+
   /** Shares an entry, when there is time for it: no answer waits for this. */
   keep (item: ToShare): void {
     const { stored: { key, body, range } } = item
@@ -79,20 +67,22 @@ export class SharedStore {
 
   /** Forgets entries, also those that still wait to be written; fails where Redis cannot be told. */
   async forget (what: ToForget): Promise<void> {
-    const { keys, blocks } = what
     this.drop(what)
     // Or what lands after this look would stay.
     await this.#waiting.landed()
-    const found = await this.#link.ask('find', async client => await Promise.all(blocks.map(async ({ blocks, version }) =>
-      (await this.#index.find(client, blocks, version)).blocks.map(block => ({ blocks, block })))))
-    const known = found.flat()
-    const entries = [...keys, ...known.map(({ blocks, block }) => blockKeyOf(blocks, block.height))]
-    await this.#link.ask('delete', async client => {
-      await Promise.all([
-        ...entries.map(async key => await client.del(this.#prefix + key)),
-        ...known.map(async ({ blocks, block }) => { await this.#index.remove(client, blocks, block, block.height) })
-      ])
+    const { keys, removeRecords } = await this.#link.ask('find', async client => await whereaboutsOf(client, what, this.#index, this.#pages))
+    await this.#link.ask('delete', async client => { await Promise.all([...keys.map(async key => await client.del(this.#prefix + key)), removeRecords(client)]) })
+  }
+
+  /** The same to forget, and where paths lead that replicas know of. */
+  async named (what: ToForget): Promise<ToForget> {
+    const { pages = [] } = what
+    const named = await this.#link.ask('get', async client => await Promise.all(pages.map(async page => ({ page, name: await this.#get(client, page.stream) }))))
+    const more = named.flatMap(({ page, name }) => {
+      const stream = name && streamIn(name.stored)
+      return stream === undefined || pages.some(known => known.stream === stream) ? [] : { ...page, stream }
     })
+    return more.length === 0 ? what : { ...what, pages: [...pages, ...more] }
   }
 
   /** Forgets what this store itself may have written just after another replica had it deleted. */
@@ -104,7 +94,7 @@ export class SharedStore {
 
   /** Lets go of what waits to be written. */
   drop (what: ToForget): void {
-    this.#waiting.drop(({ stored: { key, range }, blocks }) => isToForget(what, { key, range, blocks }))
+    this.#waiting.drop(({ stored: { key, range }, blocks, page }) => isToForget(what, { key, range, blocks, page }))
   }
 
   /** Lets go of all that waits to be written. */
@@ -167,24 +157,32 @@ export class SharedStore {
   }
 
   async #write (item: Kept): Promise<void> {
-    const { stored, blocks, ttlMs, keptAtMs } = item
-    const { key, range } = stored
-    const longestMs = this.#options.ttlSeconds * 1000
-    const leftMs = ttlMs === undefined ? longestMs : ttlMs - (this.#options.now() - keptAtMs)
+    const { stored: { key, range }, blocks, page, name } = item
+    const forMs = this.#lifeOf(item, item)
     // It has waited for longer than it is true.
-    if (leftMs < 1) return
-    const value = await encodeStored(stored)
+    if (forMs < 1) return
     try {
-      await this.#link.ask('set', async client => await client.set(this.#prefix + key, value, 'PX', Math.round(Math.min(leftMs, longestMs))), writeMs)
+      await this.#set(item.stored, forMs)
       // After the entry, so that the index leads to nothing that is not there yet.
       if (blocks !== undefined && range !== undefined) {
         await this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, key.slice(blocks.length + 1)) }, writeMs)
       }
+      if (page !== undefined) await this.#link.ask('index', async client => { await this.#pages.add(client, page.stream, page, forMs) }, writeMs)
+      if (name !== undefined) await this.#set(name.stored, Math.max(1, this.#lifeOf(name, item)))
     } finally {
       // What was not confirmed may still have been done.
       this.#lately.add(item)
     }
     this.#options.tally.wroteShared()
+  }
+
+  async #set (stored: Stored, forMs: number): Promise<void> {
+    const value = await encodeStored(stored)
+    await this.#link.ask('set', async client => await client.set(this.#prefix + stored.key, value, 'PX', forMs), writeMs)
+  }
+
+  #lifeOf ({ ttlMs = Infinity }: { readonly ttlMs: number | undefined }, { keptAtMs }: Kept): number {
+    return Math.round(Math.min(ttlMs - (this.#options.now() - keptAtMs), this.#options.ttlSeconds * 1000))
   }
 
   #refile (blocks: string, range: NonNullable<Stored['range']>, height: string): void {

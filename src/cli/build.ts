@@ -3,7 +3,9 @@ import { Compressor } from '../cache/compressor.js'
 import { Memory } from '../cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../cache/single-flight.js'
 import { Spellings } from '../cache/spellings.js'
+import { PageLimit } from '../cache/page-limit.js'
 import { StreamEnds } from '../cache/stream-ends.js'
+import { StreamNames } from '../cache/stream-names.js'
 import { type Buckets } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { Arrivals } from '../ledger/arrivals.js'
@@ -64,7 +66,8 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
   const now = (): number => performance.now()
   const certificate = certificateOf(config, now, log)
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now, keepHeapLean)
-  const forgetting = new Forgetting(memory)
+  const streamNames = new StreamNames(now, () => { memory.letGo() })
+  const forgetting = new Forgetting(memory, streamNames)
   const releases = new LiveReleases(now)
   const { redis } = config.cache
   const tracker = new Tracker(config.chainId ?? undefined, now, {
@@ -120,6 +123,8 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     forgetting,
     auditor: new Auditor(dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log, now }), async node => { await nodes.ask(node) }),
     streamEnds: new StreamEnds(),
+    streamNames,
+    pageLimit: new PageLimit(),
     flights: new SingleFlight(isForMany),
     looks: new SingleFlight(() => true),
     latestFlights: new GatheringFlight(isShareable),

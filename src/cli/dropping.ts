@@ -3,7 +3,7 @@ import { type Logger } from 'pino'
 import { type ToForget } from '../cache/shared-store.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Difference } from '../proxy/auditor.js'
-import { everythingOf, type Forgetting } from '../proxy/forgetting.js'
+import { type Forgetting } from '../proxy/forgetting.js'
 import { purgeOf } from '../reads/purge-request.js'
 import { type Read, targetOf } from '../reads/read.js'
 import { type Sharing } from './sharing.js'
@@ -32,7 +32,7 @@ export function dropperOf (parts: DroppingParts): (difference: Difference) => vo
     const unsaid = mayTell()
     if (unsaid !== undefined) tell(unsaid === 0 ? log : log.child({ unsaid }), difference)
     for (const read of reads) {
-      const whatOf = (on: Chain): ToForget => everythingOf(read, on)
+      const whatOf = forgetting.everythingOf(read, chain)
       forgetting.forget(whatOf(chain))
       dropShared(parts, difference, whatOf).then(() => {
         // Only then the other processes: before that one could find it there again.

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { SharedBlocks } from '../cache/shared-blocks.js'
+import { SharedPages } from '../cache/shared-pages.js'
 import { SharedStore } from '../cache/shared-store.js'
 import { type Config } from '../config/schema.js'
 import { bringIn, BroughtIn } from '../moving/bringing-in.js'
@@ -99,6 +100,7 @@ function targetOf (config: Config, shelf: OpenShelf, chainId: number, generation
   return {
     shelf,
     index: new SharedBlocks(prefix, ttlSeconds),
+    pages: new SharedPages(prefix),
     purged: new Purged(shelf, store, chainId),
     ttlMs: ttlSeconds * 1000,
     longestBody: maxEntryMb * mega,

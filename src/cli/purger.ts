@@ -1,5 +1,4 @@
-import { type ToForget } from '../cache/shared-store.js'
-import { type Chain, type Tracker } from '../ledger/tracker.js'
+import { type Tracker } from '../ledger/tracker.js'
 import { everythingOf, type Forgetting } from '../proxy/forgetting.js'
 import { readPurge } from '../reads/purge-request.js'
 import { unavailable } from '../reads/refusal.js'
@@ -37,7 +36,7 @@ export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDef
         // While Redis is away others may begin generations, and this one will then be above theirs.
         return { everywhere, ...(everywhere && { generation: tracker.generation }) }
       }
-      const whatOf = (on: Chain): ToForget => everythingOf(wanted.read, on)
+      const whatOf = forgetting.everythingOf(wanted.read, chain)
       if (sharing !== undefined) return { everywhere: await sharing.purge(chain, whatOf) }
       forgetting.forget(whatOf(chain))
       return { everywhere: true }

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type SharedBlocks } from '../cache/shared-blocks.js'
+import { type SharedPages } from '../cache/shared-pages.js'
 import { CorruptEntry, keyedAnew, TooLong } from '../cache/stored.js'
 import { isToForget } from '../cache/to-share.js'
 import { type Chain } from '../ledger/tracker.js'
@@ -33,6 +34,7 @@ type Outcome = Exclude<keyof BroughtIn, 'bytes'>
 export interface Target {
   readonly shelf: Shelf
   readonly index: SharedBlocks
+  readonly pages: SharedPages
   readonly purged: Purged
   readonly ttlMs: number
   readonly longestBody: number
@@ -78,7 +80,7 @@ async function look ({ shelf, purged, chain }: Target): Promise<void> {
   await purged.look()
 }
 
-async function writeOne (entry: Moved, { head, purges }: Inspected, { shelf, index, purged, ttlMs, longestBody, chain }: Target, brought: BroughtIn): Promise<Outcome> {
+async function writeOne (entry: Moved, { head, purges }: Inspected, { shelf, index, pages, purged, ttlMs, longestBody, chain }: Target, brought: BroughtIn): Promise<Outcome> {
   const { patience, prefix, wallClockMs } = shelf
   const from = { id: head.chainId, generation: head.generation }
   const checked = await check(entry, { chain: from, head: head.head, longestBody }).catch((error: unknown) => {
@@ -86,11 +88,11 @@ async function writeOne (entry: Moved, { head, purges }: Inspected, { shelf, ind
     throw error instanceof CorruptEntry ? new Error('the file has changed since it was checked: import once more') : error
   })
   if (checked === undefined) return 'tooLong'
-  const { name, stored: { range }, block: before } = checked
+  const { name, stored: { range }, block: before, page: pageBefore } = checked
   const key = spaceOf(chain) + name
-  const block = entryKeyOf(key, chain)?.block
+  const { block, page } = entryKeyOf(key, chain) ?? {}
   if (range !== undefined && !index.takes(range)) return 'tooLong'
-  if (purges.some(purge => isToForget(purge, { key: entry.key, range, blocks: before?.blocks })) || purged.has({ key, range, blocks: block?.blocks })) return 'purged'
+  if (purges.some(purge => isToForget(purge, { key: entry.key, range, blocks: before?.blocks, page: pageBefore })) || purged.has({ key, range, blocks: block?.blocks, page })) return 'purged'
   // The clock of this machine may be behind that of the other.
   const passedMs = Math.max(0, wallClockMs() - head.begunAtMs)
   const leftMs = Math.floor(Math.min(ttlMs, (entry.ttlMs ?? Infinity) - passedMs))
@@ -105,5 +107,6 @@ async function writeOne (entry: Moved, { head, purges }: Inspected, { shelf, ind
   if (block !== undefined && range !== undefined && (filed?.blocks.length === 0 || filed?.isTorn === true)) {
     await patience.ask('index', async client => { await index.add(client, block.blocks, range, block.height) })
   }
+  if (page !== undefined && answer !== null) await patience.ask('index', async client => { await pages.add(client, page.stream, page, leftMs) })
   return answer === null ? 'there' : 'written'
 }

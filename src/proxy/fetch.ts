@@ -4,6 +4,7 @@ import { atVersion, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { askCurrently, askTruly } from './ask.js'
 import { keep, keepForAMoment, share } from './keep.js'
 import { type Fetched, type PinnedFetch } from './outcomes.js'
+import { askedAs } from './pages.js'
 import { type Parts } from './parts.js'
 import { learnStream } from './streams.js'
 
@@ -14,7 +15,7 @@ export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, ch
   learnStream(parts, read, chain, judged.answer)
   const fetched = keep(parts, read, keys, chain, judged)
   // What was asked for before a purge may be what was meant by it.
-  if (!parts.forgetting.takeBack(fetched.entry, purges)) share(parts, fetched, judged.verdict.lifetime?.ttlMs)
+  if (!parts.forgetting.takeBack(fetched.entry, purges, askedAs(read, chain))) share(parts, read, chain, fetched, judged.verdict.lifetime?.ttlMs)
   return { ...fetched, text: keys.text }
 }
 
@@ -30,7 +31,7 @@ export async function fetchLatest (parts: Parts, read: Read, keys: ReadKeys, cha
   if (!judged.isLate) keepForAMoment(parts, read, keys, chain, answer, askedAtMs)
   if (read.isOpen) {
     const page = keep(parts, read, keys, chain, judged)
-    share(parts, page, judged.verdict.lifetime?.ttlMs)
+    share(parts, read, chain, page, judged.verdict.lifetime?.ttlMs)
     return page
   }
   const version = answer.stamped?.position.head.version

@@ -1,13 +1,15 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
+import { sharedName } from '../cache/shared-name.js'
 import { type Stored } from '../cache/stored.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Answer, contentTypeOf } from '../reads/answer.js'
 import { type Judged, type Lifetime, type NotKeptReason, whyNeverKept } from '../reads/lifetime.js'
-import { blockKeyOf, momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
+import { blockKeyOf, momentKeyOf, pagesOf, type Read, type ReadKeys } from '../reads/read.js'
 import { isReset } from './ask.js'
 import { heldMs, heldOutcome } from './held.js'
 import { type Fetched } from './outcomes.js'
 import { ownLines, ownValues } from './own-lines.js'
+import { filedAs } from './pages.js'
 import { type Parts } from './parts.js'
 import { hidesPruning } from './streams.js'
 
@@ -17,17 +19,20 @@ export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, ju
   // A chain that was reset while this read was under way leaves nothing behind under the old generation's keys.
   if (isReset(parts, chain)) return notKept(parts, read, answer, 'wrong_chain')
   if (verdict.lifetime === undefined) return notKept(parts, read, answer, hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept)
-  const entry = entryOf(parts, keys, answer, verdict.lifetime)
+  const entry = entryOf(parts, read, keys, chain, answer, verdict.lifetime)
   return parts.memory.set(entry) ? { answer, entry, notKept: undefined } : notKept(parts, read, answer, 'too_large')
 }
 
 /** Shares with the other replicas what was kept here; what a latest read has taught is not worth their while. */
-export function share (parts: Parts, { answer, entry }: Fetched, ttlMs: number | undefined): void {
+export function share (parts: Parts, read: Read, chain: Chain, { answer, entry }: Fetched, ttlMs: number | undefined): void {
   const { stamped } = answer
   if (parts.shared === undefined || entry === undefined || stamped === undefined) return
-  const { key, status, contentType, body, etag, release, lowestVersion, block } = entry
+  const { key, status, contentType, body, etag, release, lowestVersion, block, page } = entry
   const stored: Stored = { key, status, contentType, body, etag, release, lowestVersion, range: block, stamped, ...ownValues(answer, stamped.family) }
-  parts.shared.keep({ stored, blocks: block?.blocks, ttlMs })
+  const path = pagesOf(chain, read.path)
+  const told = page && parts.streamNames.toShare(path)
+  const name = told && sharedName(path, told.stream, stamped, told.expiresAtMs - parts.now())
+  parts.shared.keep({ stored, blocks: block?.blocks, page, name, ttlMs })
 }
 
 /** Holds an answer of the moment for as long as an operator allows, counted from when it was asked for. */
@@ -44,14 +49,16 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
   parts.memory.set(makeEntry({ ...partsOf(parts, answer), key, expiresAtMs: askedAtMs + forMs, readAt }))
 }
 
-function entryOf (parts: Parts, keys: ReadKeys, answer: Answer, { ttlMs, block, lowestVersion }: Lifetime): Entry {
+function entryOf (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: Answer, { ttlMs, block, page, lowestVersion }: Lifetime): Entry {
   const { blocks } = keys
   const isBlock = block !== undefined && blocks !== undefined
+  const filed = filedAs(read, chain, page)
   return makeEntry({
     ...partsOf(parts, answer),
-    key: isBlock ? blockKeyOf(blocks, block.height) : answer.status === 200 ? keys.value : keys.text,
+    key: isBlock ? blockKeyOf(blocks, block.height) : filed !== undefined ? filed.key : answer.status === 200 ? keys.value : keys.text,
     expiresAtMs: ttlMs === undefined ? undefined : parts.now() + ttlMs,
     block: isBlock ? { blocks, first: block.first, last: block.last } : undefined,
+    page: filed?.range,
     lowestVersion
   })
 }

@@ -5,6 +5,7 @@ import { codingsFor } from '../reads/coding.js'
 import { isRendered, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { auditAgain } from './audit.js'
 import { type Hit } from './outcomes.js'
+import { believedUntilMs } from './pages.js'
 import { type Parts } from './parts.js'
 import { type Reply, type Wishes } from './stamp.js'
 
@@ -76,7 +77,7 @@ export class KnownRead implements Holder {
     this.#shown = stamped
     this.#acceptEncoding = acceptEncoding
     this.#release = isRendered(this.read) ? entry.release : undefined
-    this.#expiresAtMs = entry.expiresAtMs ?? Infinity
+    this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, believedUntilMs(parts, this.read, chain))
   }
 
   letGo (): void {

@@ -1,9 +1,12 @@
 import { type Compressor } from '../cache/compressor.js'
 import { type Entry } from '../cache/entry.js'
 import { type Memory } from '../cache/memory.js'
+import { type EventRange } from '../cache/page-index.js'
+import { type PageLimit } from '../cache/page-limit.js'
 import { type Found, type ToShare } from '../cache/shared-store.js'
 import { type GatheringFlight, type SingleFlight } from '../cache/single-flight.js'
 import { type StreamEnds } from '../cache/stream-ends.js'
+import { type StreamNames } from '../cache/stream-names.js'
 import { type Arrival, type Arrivals } from '../ledger/arrivals.js'
 import { type Asked } from '../ledger/asked.js'
 import { type Tracker } from '../ledger/tracker.js'
@@ -39,6 +42,8 @@ export interface Asker {
 export interface Shared {
   /** What replicas have of a read; undefined also where that cannot be told in time. */
   find (keys: ReadKeys, version: bigint | undefined): Promise<Found | undefined>
+  /** The pages of a stream in which replicas have a run of its events; none where that cannot be told in time. */
+  findPages (stream: string, wanted: EventRange, mayJoin: boolean): Promise<Found[]>
   /** Shares an entry; no answer waits for it. */
   keep (item: ToShare): void
 }
@@ -94,6 +99,8 @@ export interface Parts {
   readonly forgetting: Forgetting
   readonly auditor: Auditor
   readonly streamEnds: StreamEnds
+  readonly streamNames: StreamNames
+  readonly pageLimit: PageLimit
   readonly flights: SingleFlight<Landing>
   /** Looks into what replicas share that are no fetch yet. */
   readonly looks: SingleFlight<Entry | undefined>

@@ -3,6 +3,7 @@ import { type Position } from '../ledger/position.js'
 import { isRendered, type Read, type ReadKeys } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
 import { isHit, type Outcome } from './outcomes.js'
+import { lookUpPage } from './pages.js'
 import { type Parts } from './parts.js'
 import { saysPruned } from './streams.js'
 
@@ -10,7 +11,7 @@ import { saysPruned } from './streams.js'
 export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undefined {
   const kept = keys.blocks !== undefined && read.speaksOf !== undefined
     ? parts.memory.getBlock(keys.blocks, read.speaksOf)
-    : parts.memory.get(keys.value) ?? (keys.text === keys.value ? undefined : parts.memory.get(keys.text))
+    : read.page !== undefined ? lookUpPage(parts, read, read.page, keys) : parts.memory.get(keys.value) ?? (keys.text === keys.value ? undefined : parts.memory.get(keys.text))
   return kept !== undefined && isServed(parts, read, kept) ? kept : undefined
 }
 

@@ -7,7 +7,7 @@ export { type BodyKind, type Keying, type PathParameter, type ReadParameter } fr
 export const endpointNames = [
   'table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version',
   'index', 'account', 'account_resources', 'account_resource', 'account_balance', 'account_module', 'raw_table_item', 'view',
-  'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions'
+  'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions', 'events_by_creation_number'
 ] as const
 
 /** The name of a known read. */
@@ -18,6 +18,7 @@ export type Endpoint = Row<EndpointName>
 
 const stateStays = 'the state at a ledger version never changes'
 const blockStays = 'a block never changes, by whatever version or height it is asked for'
+const eventsStay = 'events do not change once emitted'
 const transactionStays = 'a committed transaction never changes'
 
 /** Every read that varve knows. Adding one is adding a row. */
@@ -52,7 +53,10 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64 }, keyedBy: 'version', notFound: 'module_not_found', renderedByRelease: true, why: stateStays
   }),
   row('account_events', ['v1', 'accounts', twice('address', address), 'events', twice('event_handle', structTag), twice('field_name', identifier)], {
-    query: { start: u64, limit: u16 }, keyedBy: 'page', renderedByRelease: true, why: 'events do not change once emitted'
+    query: { start: u64, limit: u16 }, keyedBy: 'page', renderedByRelease: true, why: eventsStay
+  }),
+  row('events_by_creation_number', ['v1', 'accounts', twice('address', address), 'events', twice('creation_number', u64)], {
+    query: { start: u64, limit: u16 }, keyedBy: 'page', renderedByRelease: true, why: eventsStay
   }),
   row('block_by_version', ['v1', 'blocks', 'by_version', once('version', u64)], {
     query: { with_transactions: flag }, offByDefault: ['with_transactions'], keyedBy: 'block', renderedByRelease: 'with_transactions', why: blockStays

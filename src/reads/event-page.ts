@@ -1,3 +1,5 @@
+import { readAddress } from './address.js'
+import { readU64 } from './integer.js'
 import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
 
 /** What a page of events says of itself. */
@@ -13,6 +15,10 @@ export interface EventPage {
   readonly lowestVersion: bigint | undefined
   /** The highest ledger version among the events. */
   readonly highestVersion: bigint | undefined
+  /** The path of the one stream that all of them are of, by its guid; undefined on an empty page, and where that is not certain. */
+  readonly stream: string | undefined
+  /** Where each event begins, and where one after the last would; undefined where anything but a comma stands between them. */
+  readonly offsets: Uint32Array | undefined
 }
 
 interface Event {
@@ -39,8 +45,36 @@ export function readEventPage (body: Buffer): EventPage | undefined {
     last: events.at(-1)?.sequence,
     isContiguous: events.every((event, index) => follows(event, events[index - 1])),
     lowestVersion: furthest(versions, (a, b) => a < b),
-    highestVersion: furthest(versions, (a, b) => a > b)
+    highestVersion: furthest(versions, (a, b) => a > b),
+    stream: streamOf(events),
+    offsets: offsetsOf(body, items)
   }
+}
+
+/** The version of the event that stands in [from, to) of a page that was read before. */
+export function versionAt (body: Buffer, from: number, to: number): bigint | undefined {
+  return u64In(body, membersIn(body, { from, to })?.get('version'))
+}
+
+// What a read by creation number has as its path, so that both ways of reading a stream have one name.
+function streamOf ([first, ...others]: readonly Event[]): string | undefined {
+  if (first === undefined || others.some(({ creation, account }) => creation !== first.creation || account !== first.account)) return undefined
+  const address = readAddress(first.account)
+  const creation = readU64(first.creation)
+  return address === undefined || creation === undefined ? undefined : `/v1/accounts/0x${address}/events/${creation}`
+}
+
+// Any byte more, and events of several pages put behind each other would not be what a node prints.
+function offsetsOf (body: Buffer, items: readonly Span[]): Uint32Array | undefined {
+  const offsets = new Uint32Array(items.length + 1)
+  let next = 1
+  for (const [at, { from, to }] of items.entries()) {
+    if (from !== next) return undefined
+    offsets[at] = from
+    next = to + 1
+  }
+  offsets[items.length] = next
+  return items.length > 0 && next === body.length ? offsets : undefined
 }
 
 function readEvent (body: Buffer, item: Span): Event | undefined {

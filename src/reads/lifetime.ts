@@ -3,7 +3,7 @@ import { mediaTypes } from './accept.js'
 import { type Answer, errorCodeOf, headerOf, isCoded, isNotFound, mediaTypeOf } from './answer.js'
 import { type BlockHead, readBlockHead } from './block-head.js'
 import { type EventPage, readEventPage } from './event-page.js'
-import { type Read } from './read.js'
+import { namesStream, type Read } from './read.js'
 import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
 
 /** Why an answer was not kept: the closed list that metric, log and Cache-Status share (law 3). */
@@ -30,6 +30,8 @@ export interface Lifetime {
   readonly block: BlockHead | undefined
   /** The lowest version that it tells of, where the read itself names none. */
   readonly lowestVersion: bigint | undefined
+  /** The page of events that it is. */
+  readonly page: EventPage | undefined
 }
 
 /** The verdict on an answer: how long it stays true, or why it must not be kept. */
@@ -69,7 +71,7 @@ export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
   // What bears no position is no word on any version.
   if (answer.stamped === undefined) return refused('no_position')
   const { head, oldest } = answer.stamped.position
-  if (read.page !== undefined) return judgePage(read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
+  if (read.page !== undefined) return judgePage(read, read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
   const { keyedBy } = read.endpoint
   if (keyedBy === 'hash' && read.isOpen) return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
   if (keyedBy === 'height') return judgeBlock(read, readBlockHead(answer.body, read.accept), oldest.version, head)
@@ -124,19 +126,20 @@ function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefi
   return last === head && count < Number(limit ?? count + 1) ? refused('short_page') : kept({ lowestVersion: start })
 }
 
-function judgePage (asked: NonNullable<Read['page']>, page: EventPage | undefined, oldest: bigint, head: bigint, { eventsTtlMs }: Bounds): Verdict {
-  if (page === undefined) return refused('unreadable')
+function judgePage (read: Read, asked: NonNullable<Read['page']>, page: EventPage | undefined, oldest: bigint, head: bigint, { eventsTtlMs }: Bounds): Verdict {
+  // Of another stream than the path names it cannot be.
+  if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) return refused('unreadable')
   const { first, lowestVersion, highestVersion } = page
   // A node that has pruned the events asked for may go on with the first that it has.
   if (first !== undefined && first > asked.start) return refused('pruned_page')
   if (page.count < asked.limit) return refused(page.count === 0 ? 'empty_page' : 'short_page')
   if (page.count > asked.limit || first !== asked.start || !page.isContiguous) return refused('gapped_page')
   if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) return refused('outside_window')
-  return kept({ ttlMs: eventsTtlMs, lowestVersion })
+  return kept({ ttlMs: eventsTtlMs, lowestVersion, page })
 }
 
 function kept (lifetime: Partial<Lifetime>): Verdict {
-  return { lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, ...lifetime }, notKept: undefined }
+  return { lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, page: undefined, ...lifetime }, notKept: undefined }
 }
 
 function refused (notKept: NotKeptReason): Verdict {

@@ -111,6 +111,21 @@ export function flightKeyOf (read: Read, key: string): string {
   return read.atLeast === undefined || (classOf(read) === 'immutable' && !read.isOpen) ? key : `${key} from ${read.atLeast}`
 }
 
+/** Whether the path of a read of events is the name of their stream; the handle in any other leads to one stream today and may lead to another tomorrow (facts, section 6, catch 5). */
+export function namesStream ({ endpoint }: Read): boolean {
+  return endpoint.name === 'events_by_creation_number'
+}
+
+/** What the pages of a stream are filed under, by its own path; by the path of a handle, what leads to its stream. */
+export function pagesOf (chain: { readonly id: number | string, readonly generation: number | string }, path: string): string {
+  return `${chain.id}.${chain.generation} json ${short(path)}`
+}
+
+/** The key of a page of a stream: that of its read by creation number. */
+export function pageKeyOf (stream: string, { start, limit }: NonNullable<Read['page']>): string {
+  return `${stream}?start=${start}&limit=${limit}`
+}
+
 /** The same read at a version: what a latest read turns out to have been. */
 export function atVersion (read: Read, version: bigint): Read {
   return { ...read, version, speaksOf: version }

@@ -33,7 +33,7 @@ export function inMeaning (asked: Asked): string {
   const target = targetToKeep(asked.target)
   const accept = allOf(headers, 'accept')
   const plainly = [method, readAccept(accept), target, body.toString('latin1')].join('\n')
-  const match = matchEndpoint(target)
+  const match = matchEndpoint(target, method)
   if (match === undefined) return plainly
   try {
     const read = readRequest(match, { method, accept, contentType: valueOf(headers, 'content-type'), body }, { eventsDefault })

@@ -29,6 +29,8 @@ export interface PurgeOptions {
 interface Pending {
   readonly id: string
   readonly whatIn: (chain: Chain) => ToForget
+  /** What that is in a generation, with all that Redis knew of it: nobody may know that any more once some of it is forgotten. */
+  named?: { readonly generation: number, readonly what: ToForget }
 }
 
 /** Has every replica forget what one was told to: by a message, and by a log that is read regularly where the message was lost. */
@@ -89,9 +91,14 @@ export class Purges {
     if (lost.length > 0) await log.restore(chainId, lost)
   }
 
-  async #tell ({ id, whatIn }: Pending, chain: Chain): Promise<void> {
+  async #tell (pending: Pending, chain: Chain): Promise<void> {
     const { log, store, tell } = this.#options
-    const purge = { id, ...whatIn(chain) }
+    if (pending.named?.generation !== chain.generation) {
+      const what = pending.whatIn(chain)
+      pending.named = { generation: chain.generation, what: await store.named(what) }
+      if (pending.named.what !== what) this.#forget(pending.named.what)
+    }
+    const purge = { id: pending.id, ...pending.named.what }
     await store.forget(purge)
     await log.add(chain.id, purge)
     this.#pending.shift()

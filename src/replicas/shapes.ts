@@ -30,7 +30,9 @@ export function upstreamIn (text: string | null | undefined): UpstreamChain | un
 export function purgeIn (text: string): Purge | undefined {
   const value = unseal(text)
   if (!isObject(value) || !isText(value['id']) || !isListOf(value['keys'], isText) || !isListOf(value['blocks'], isBlock)) return undefined
-  return { id: value['id'], keys: value['keys'], blocks: value['blocks'] }
+  // Older versions know nothing of what pages have in common.
+  const pages = value['pages'] ?? []
+  return isListOf(pages, isRunOfEvents) ? { id: value['id'], keys: value['keys'], blocks: value['blocks'], pages } : undefined
 }
 
 /** A message. */
@@ -61,6 +63,10 @@ function isAnchor (value: unknown): value is Anchor {
 
 function isBlock (value: unknown): value is Purge['blocks'][number] {
   return isObject(value) && isText(value['blocks']) && typeof value['version'] === 'bigint'
+}
+
+function isRunOfEvents (value: unknown): value is NonNullable<Purge['pages']>[number] {
+  return isObject(value) && isText(value['stream']) && typeof value['first'] === 'bigint' && typeof value['last'] === 'bigint'
 }
 
 function isText (value: unknown): value is string {

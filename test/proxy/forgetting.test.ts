@@ -1,6 +1,7 @@
 import t from 'tap'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { Memory } from '../../src/cache/memory.js'
+import { StreamNames } from '../../src/cache/stream-names.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
 import { everythingOf, Forgetting } from '../../src/proxy/forgetting.js'
 import { keysOf, momentKeyOf, type Read } from '../../src/reads/read.js'
@@ -25,7 +26,7 @@ function tier (): { memory: Memory, forgetting: Forgetting, keep: (key: string, 
     memory.set(entry)
     return entry
   }
-  return { memory, forgetting: new Forgetting(memory), keep }
+  return { memory, forgetting: new Forgetting(memory, new StreamNames(() => 0, () => {})), keep }
 }
 
 t.test('everything of a read is what is kept of it in either representation, for ever or for a moment, and nothing of any other', async t => {

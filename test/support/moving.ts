@@ -75,7 +75,7 @@ export async function exported (t: Test): Promise<{ node: Sandbox, redis: RedisP
 
 /** The keys of entries in a Redis. */
 export async function entriesIn (redis: RedisProcess): Promise<string[]> {
-  return (await redis.client.keys('varve:1:4.*')).filter(key => !/ (?:whole|half) /.test(key)).sort()
+  return (await redis.client.keys('varve:1:4.*')).filter(key => !/ (?:whole|half|pages) /.test(key)).sort()
 }
 
 /** The last line of a run for programs. */

@@ -2,7 +2,9 @@ import { type Test } from 'tap'
 import { Compressor } from '../../src/cache/compressor.js'
 import { Memory } from '../../src/cache/memory.js'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
+import { PageLimit } from '../../src/cache/page-limit.js'
 import { StreamEnds } from '../../src/cache/stream-ends.js'
+import { StreamNames } from '../../src/cache/stream-names.js'
 import { Arrivals } from '../../src/ledger/arrivals.js'
 import { Asked } from '../../src/ledger/asked.js'
 import { Tracker } from '../../src/ledger/tracker.js'
@@ -26,6 +28,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
   const tracker = new Tracker(undefined, () => 0, { onReset: nothing, onShown: () => { arrivals.look() } })
   const arrivals = new Arrivals(tracker, { now: () => performance.now(), onWaiting: () => { poll.poll().catch(nothing) } })
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
+  const streamNames = new StreamNames(() => clock.ms, () => { memory.letGo() })
   const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
   const releases = new LiveReleases(() => clock.ms)
   const member = new Member(node, { now: () => clock.ms, welcome: async () => undefined, isStrange: () => false, recognises: async () => true, hasPeers: () => false })
@@ -45,9 +48,11 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       memory,
       compressor: new Compressor(memory),
       shared: undefined,
-      forgetting: new Forgetting(memory),
+      forgetting: new Forgetting(memory, streamNames),
       auditor: new Auditor(nothing, async () => {}),
       streamEnds: new StreamEnds(),
+      streamNames,
+      pageLimit: new PageLimit(),
       flights: new SingleFlight(isForMany),
       looks: new SingleFlight(() => true),
       latestFlights: new GatheringFlight(isShareable),

@@ -1,0 +1,95 @@
+import { type RedisClient } from '../redis/place.js'
+import { pageKeyOf } from '../reads/read.js'
+import { coverOf, type EventRange } from './page-index.js'
+
+// A key of the index holds the pages of so many events, and so many of them.
+const keyEvents = 1024n
+const mostRecords = 1024
+// More than this is not looked at for one read: what cannot be put together from the nearest is read from a node.
+const mostLookedAt = 256
+const maxU64 = 2n ** 64n - 1n
+
+/**
+ * Which pages of a stream are kept in Redis, by the events that they have. The sequence numbers are cut into lengths of 1,024; each length has a key,
+ * and a page is recorded under every key that it touches. A page that no record leads to is not served, so that whoever purges finds all that is.
+ * Records are texts in the order of the alphabet, exact for every u64, and no command needs two keys.
+ */
+export class SharedPages {
+  readonly #prefix: string
+
+  constructor (prefix: string) {
+    this.#prefix = prefix
+  }
+
+  /** The pages that have any event of a run, in the order of their first events; of very many those that begin last. */
+  async find (client: RedisClient, stream: string, events: EventRange): Promise<EventRange[]> {
+    return await this.#read(events, async length => await client.zrevrangebylex(this.#keyOf(stream, length), `(${hex(events.last)}g`, '-', 'LIMIT', 0, mostLookedAt))
+  }
+
+  /** All of them, however many. */
+  async findAll (client: RedisClient, stream: string, events: EventRange): Promise<EventRange[]> {
+    return await this.#read(events, async length => await client.zrangebylex(this.#keyOf(stream, length), '-', `(${hex(events.last)}g`))
+  }
+
+  /** What Redis has of a page: itself, or the pages that it can be put together from, where that is wanted or others were given as many events at once. */
+  async partsOf<Found> (client: RedisClient, stream: string, wanted: EventRange, mayJoin: boolean, get: (key: string) => Promise<Found | undefined>): Promise<Found[]> {
+    const [listed, itself] = await Promise.all([this.find(client, stream, wanted), get(keyOfPage(stream, wanted))])
+    const others = listed.filter(({ first, last }) => first !== wanted.first || last !== wanted.last)
+    if (itself !== undefined && others.length < listed.length) return [itself]
+    const isUsual = mayJoin || others.some(({ first, last }) => last - first >= wanted.last - wanted.first)
+    const chosen = isUsual ? coverOf(others, wanted) ?? [] : []
+    const found = await Promise.all(chosen.map(async page => {
+      const part = await get(keyOfPage(stream, page))
+      // It has expired, and its record leads nowhere.
+      if (part === undefined) await this.remove(client, stream, page)
+      return part
+    }))
+    return found.filter(part => part !== undefined)
+  }
+
+  async add (client: RedisClient, stream: string, page: EventRange, ttlMs: number): Promise<void> {
+    await Promise.all(lengthsOf(page).map(length => this.#keyOf(stream, length)).flatMap(key => [
+      client.zadd(key, 0, recordOf(page)),
+      client.zremrangebyrank(key, 0, -(mostRecords + 1)),
+      client.pexpire(key, Math.ceil(ttlMs))
+    ]))
+  }
+
+  async remove (client: RedisClient, stream: string, page: EventRange): Promise<void> {
+    await Promise.all(lengthsOf(page).map(async length => await client.zrem(this.#keyOf(stream, length), recordOf(page))))
+  }
+
+  async #read (events: EventRange, recordsIn: (length: bigint) => Promise<string[]>): Promise<EventRange[]> {
+    const records = new Set((await Promise.all(lengthsOf(events).map(recordsIn))).flat())
+    return [...records].sort().map(readRecord).filter(page => page !== undefined).filter(page => page.first <= events.last && page.last >= events.first)
+  }
+
+  #keyOf (stream: string, length: bigint): string {
+    // No key of an entry looks like this.
+    return `${this.#prefix}${stream.replace(' json ', ' json pages ')} ${length}`
+  }
+}
+
+/** The key of a page by its events. */
+export function keyOfPage (stream: string, { first, last }: EventRange): string {
+  return pageKeyOf(stream, { start: first, limit: last - first + 1n })
+}
+
+// No page has more than 65,535 events.
+function lengthsOf ({ first, last }: EventRange): bigint[] {
+  const from = first / keyEvents
+  return Array.from({ length: Number(last / keyEvents - from) + 1 }, (_, at) => from + BigInt(at))
+}
+
+function recordOf ({ first, last }: EventRange): string {
+  return `${hex(first)}${hex(last)}`
+}
+
+function readRecord (record: string): EventRange | undefined {
+  const [, first, last] = /^([0-9a-f]{16})([0-9a-f]{16})$/.exec(record) ?? []
+  return first === undefined ? undefined : { first: BigInt(`0x${first}`), last: BigInt(`0x${last}`) }
+}
+
+function hex (sequence: bigint): string {
+  return (sequence > maxU64 ? maxU64 : sequence).toString(16).padStart(16, '0')
+}

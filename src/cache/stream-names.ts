@@ -1,0 +1,65 @@
+import { LRUCache } from 'lru-cache'
+
+// At some hundred bytes each.
+const maxNames = 10_000
+
+/** Which stream a path led to, at which version that was seen, and for how long it is believed. */
+export interface StreamName {
+  readonly stream: string
+  readonly readAt: bigint
+  readonly expiresAtMs: number
+  /** For how long other replicas believe it that were told. */
+  readonly sharedUntilMs: number
+}
+
+/**
+ * To which stream the path of a handle leads: a handle can be destroyed and made anew with another stream (facts, section 6, catch 5), so this is
+ * believed for a while, and the next answer that shows another is believed instead.
+ */
+export class StreamNames {
+  readonly #names = new LRUCache<string, StreamName>({ max: maxNames })
+  readonly #now: () => number
+  readonly #onChanged: () => void
+
+  /** Tells when a path leads elsewhere, or nobody knows where any more. */
+  constructor (now: () => number, onChanged: () => void) {
+    this.#now = now
+    this.#onChanged = onChanged
+  }
+
+  /** What is believed of a path now. */
+  find (path: string): StreamName | undefined {
+    const name = this.#names.get(path)
+    return name !== undefined && this.#now() < name.expiresAtMs ? name : undefined
+  }
+
+  /** The stream that a path led to last, also where nobody would vouch for it any more. */
+  lastOf (path: string): string | undefined {
+    return this.#names.get(path)?.stream
+  }
+
+  /** Takes in where a path led at a version; what is known of a later version stands. */
+  learn (path: string, stream: string, readAt: bigint, ttlMs: number): void {
+    const known = this.#names.get(path)
+    if (known !== undefined && readAt < known.readAt) return
+    const isNew = known?.stream !== stream
+    this.#names.set(path, { stream, readAt, expiresAtMs: this.#now() + ttlMs, sharedUntilMs: isNew ? -Infinity : known.sharedUntilMs })
+    if (isNew) this.#onChanged()
+  }
+
+  /** The name to tell other replicas of: one that they believe for less than half as long as it is believed here. */
+  toShare (path: string): StreamName | undefined {
+    const name = this.find(path)
+    if (name === undefined || name.sharedUntilMs - this.#now() >= (name.expiresAtMs - this.#now()) / 2) return undefined
+    this.#names.set(path, { ...name, sharedUntilMs: name.expiresAtMs })
+    return name
+  }
+
+  /** Forgets where a path led, unless that was seen at a later version than this. */
+  forget (path: string, readAt?: bigint): void {
+    const known = this.#names.get(path)
+    if (known === undefined || (readAt !== undefined && readAt < known.readAt)) return
+    this.#names.delete(path)
+    this.#onChanged()
+  }
+}
