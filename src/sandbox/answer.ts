@@ -3,6 +3,7 @@ import { type Settings } from './options.js'
 import { framework, Problem } from './problem.js'
 import { type View } from './question.js'
 import { bodyless, problemReply, type Reply } from './reply.js'
+import { isWaiting } from './read-transactions.js'
 import { type EndpointName, type Route, routeOf } from './routes.js'
 import { readQuery, readTarget } from './target.js'
 
@@ -45,6 +46,13 @@ export function endpointOf (rawTarget: string, settings: Settings): EndpointName
   const target = readTarget(rawTarget)
   if (typeof target === 'number') return 'other'
   return routeOf(segmentsOf(target.path, settings.pathPrefix))?.endpoint ?? 'other'
+}
+
+/** Whether a request waits for what is yet to come. */
+export function isPatient ({ rawTarget }: Received, view: View, settings: Settings): boolean {
+  const target = readTarget(rawTarget)
+  if (typeof target === 'number' || endpointOf(rawTarget, settings) !== 'transaction_wait_by_hash') return false
+  return segmentsOf(target.path, settings.pathPrefix).slice(-1).some(hash => isWaiting(view, hash))
 }
 
 // The size is looked at before the route.

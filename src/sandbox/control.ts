@@ -1,6 +1,7 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { isFault } from './fault.js'
 import { type Node } from './serve.js'
+import { waitingTransactions } from './transactions.js'
 import { readBody } from './wire.js'
 
 const most = 65_536
@@ -58,6 +59,7 @@ function stateOf ({ settings, ledger, faults, asked }: Node): unknown {
     release: ledger.release,
     head: ledger.head,
     oldest: ledger.oldest,
+    waiting: waitingTransactions(ledger, ledger.height).map(({ hash }) => hash),
     asked: { total: asked.total, ...asked.counts },
     faults: faults.list
   }

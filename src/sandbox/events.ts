@@ -35,6 +35,11 @@ export const newEpochEvents: Stream = {
   }
 }
 
+/** Every stream that events were ever emitted under; what is not among them has none. */
+export function streamsOf (ledger: Ledger): Stream[] {
+  return [newBlockEvents, newEpochEvents, ...depositLives(ledger)]
+}
+
 /** The events of the streams that a transaction emitted. */
 export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint): LedgerEvent[] {
   // Every stream emits in one of the first two transactions; huge blocks are quick thanks to this.

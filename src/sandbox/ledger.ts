@@ -55,6 +55,8 @@ export class Ledger {
   remaking: Remaking | undefined
   /** The sums of the first deposits, as far as somebody asked: a balance is told without adding all of them up. */
   readonly depositSums: bigint[] = [0n]
+  /** The versions of the transactions by their hashes, as far as somebody asked. */
+  readonly byHash = { versions: new Map<string, bigint>(), next: 0n }
   readonly #startUsec: bigint
   // Versions after the start, by height, with the end of the newest block last.
   readonly #firsts = [0]

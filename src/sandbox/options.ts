@@ -30,6 +30,8 @@ export interface SandboxOptions {
   resourcesPage?: number
   transactionsDefault?: number
   transactionsMax?: number
+  /** How long a request waits for a transaction that is not committed yet. */
+  waitByHashMs?: number
   eventsDefault?: number
   eventsMax?: number
   blockTransactionsMax?: number
@@ -60,6 +62,7 @@ export const defaults: Settings = {
   resourcesPage: 9_999,
   transactionsDefault: 25,
   transactionsMax: 100,
+  waitByHashMs: 1_000,
   eventsDefault: 25,
   eventsMax: 100,
   blockTransactionsMax: 10_000,

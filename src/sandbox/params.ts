@@ -38,6 +38,13 @@ export function identifierParam (name: string, segment: string): string {
   return text
 }
 
+/** The hash of a transaction in a path, as answers print it. */
+export function hashParam (name: string, segment: string): string {
+  const digits = twice(segment).replace(/^0x/, '').toLowerCase()
+  if (/^[0-9a-f]{64}$/.test(digits)) return `0x${digits}`
+  throw pathProblem(name, 'string(HashValue)', `parse hash value error: ${twice(segment)}`)
+}
+
 /** A u64 in a path, decoded by the router alone. */
 export function plainU64Param (name: string, segment: string): bigint {
   return integer(percentDecoded(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))

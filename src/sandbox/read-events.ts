@@ -1,7 +1,10 @@
+import { type Form } from './accept.js'
+import { accountExists } from './account-exists.js'
 import { type Address } from './address.js'
 import { sequenceBytes } from './bcs.js'
-import { eventBytes, eventRecord } from './events.js'
-import { addressParam, identifierParam, limitQuery, structTagParam, u64Query } from './params.js'
+import { emptyStream } from './deposits.js'
+import { eventBytes, eventRecord, streamsOf } from './events.js'
+import { addressParam, identifierParam, limitQuery, structTagParam, u64Param, u64Query } from './params.js'
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
 import { formOf, pageSize, paramOf, type Question, success, type View } from './question.js'
 import { type Reply } from './reply.js'
@@ -17,7 +20,22 @@ export function readEvents (question: Question): Reply {
   const start = u64Query(question.query, 'start')
   const limit = limitQuery(question.query)
   const form = formOf(question, 'Get events by event handle')
-  const stream = streamOf(question.view, address, tag, field)
+  return listed(question, form, streamOf(question.view, address, tag, field), start, limit)
+}
+
+/** Lists the events of a stream of an account: the same that its handle finds, as long as there is one. */
+export function readEventsByNumber (question: Question): Reply {
+  const address = addressParam('address', paramOf(question, 0))
+  const number = u64Param('creation_number', paramOf(question, 1))
+  const start = u64Query(question.query, 'start')
+  const limit = limitQuery(question.query)
+  const form = formOf(question, 'Get events by event key')
+  accountExists(question, address, question.view.position.version)
+  const stream = streamsOf(question.view.ledger).find(({ account, creationNumber }) => account === address && creationNumber === number)
+  return listed(question, form, stream ?? emptyStream(address, number), start, limit)
+}
+
+function listed (question: Question, form: Form, stream: Stream, start: bigint | undefined, limit: number | undefined): Reply {
   const size = pageSize(limit, question.settings.eventsDefault, question.settings.eventsMax)
   const page = pageOf(question.view, stream, start, size)
   return success(question, form, form === 'bcs'

@@ -1,12 +1,15 @@
 import { type Question } from './question.js'
 import { readAccount, readBalance } from './read-account.js'
 import { readBlockByHeight, readBlockByVersion } from './read-block.js'
-import { readEvents } from './read-events.js'
+import { readEvents, readEventsByNumber } from './read-events.js'
 import { readModule, readModules } from './read-modules.js'
 import { readGasPrice, readHealth, readIndex, readInfo } from './read-node.js'
 import { readResource, readResources } from './read-resources.js'
 import { readSpec } from './read-spec.js'
 import { readRawTableItem, readTableItem } from './read-table-item.js'
+import {
+  readAccountTransactions, readTransactionByHash, readTransactionByVersion, readTransactions
+} from './read-transactions.js'
 import { readView } from './read-view.js'
 import { type Reply } from './reply.js'
 
@@ -31,6 +34,12 @@ export const routes = [
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
   { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
   { endpoint: 'view', method: 'POST', path: ['v1', 'view'], answer: readView },
+  { endpoint: 'events_by_creation_number', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':'], answer: readEventsByNumber },
+  { endpoint: 'account_transactions', method: 'GET', path: ['v1', 'accounts', ':', 'transactions'], answer: readAccountTransactions },
+  { endpoint: 'transactions', method: 'GET', path: ['v1', 'transactions'], answer: readTransactions },
+  { endpoint: 'transaction_by_version', method: 'GET', path: ['v1', 'transactions', 'by_version', ':'], answer: readTransactionByVersion },
+  { endpoint: 'transaction_by_hash', method: 'GET', path: ['v1', 'transactions', 'by_hash', ':'], answer: readTransactionByHash },
+  { endpoint: 'transaction_wait_by_hash', method: 'GET', path: ['v1', 'transactions', 'wait_by_hash', ':'], answer: readTransactionByHash },
   { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlockByVersion },
   { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], answer: readBlockByHeight },
   { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },

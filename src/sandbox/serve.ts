@@ -1,15 +1,18 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { answer, endpointOf, maxBodyBytes, type Received } from './answer.js'
+import { answer, endpointOf, isPatient, maxBodyBytes, type Received } from './answer.js'
 import { type Asked } from './asked.js'
 import { distorted } from './distort.js'
 import { type Fault } from './fault.js'
 import { type Faults, type Strike } from './faults.js'
 import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
+import { type View } from './question.js'
 import { type Reply } from './reply.js'
 import { headView } from './vantage.js'
 import { type Ending, readBody, reset, send, sendGarbage } from './wire.js'
+
+const pollMs = 20
 
 /** What a node serves from. */
 export interface Node {
@@ -24,6 +27,7 @@ export async function serve (node: Node, request: IncomingMessage, response: Ser
   const received = await receive(node, request)
   const strike = node.faults.strike(endpointOf(received.rawTarget, node.settings))
   await waits(strike, false)
+  await patience(node, received, strike)
   const reply = replyTo(node, received, strike)
   await waits(strike, true)
   deliver(request, response, reply, strike.faults.map(({ fault }) => fault))
@@ -53,10 +57,23 @@ async function waits ({ faults, holds }: Strike, late: boolean): Promise<void> {
   }
 }
 
-function replyTo ({ ledger, settings }: Node, received: Received, { faults }: Strike): Reply {
-  const view = faults.find(({ vantage }) => vantage !== undefined)?.vantage?.() ?? headView(ledger)
+// Looks again and again, as the nodes do.
+async function patience (node: Node, received: Received, strike: Strike): Promise<void> {
+  const { waitByHashMs } = node.settings
+  for (let waited = 0; waited < waitByHashMs && isPatient(received, viewOf(node, strike), node.settings); waited += pollMs) {
+    await wait(pollMs, undefined, { ref: false })
+  }
+}
+
+function viewOf ({ ledger }: Node, { faults }: Strike): View {
+  return faults.find(({ vantage }) => vantage !== undefined)?.vantage?.() ?? headView(ledger)
+}
+
+function replyTo (node: Node, received: Received, strike: Strike): Reply {
+  const { settings } = node
+  const view = viewOf(node, strike)
   const stamp = { position: view.position, family: settings.family }
-  return faults.reduce((truth, { fault }) => distorted(truth, fault, stamp), answer(received, view, settings))
+  return strike.faults.reduce((truth, { fault }) => distorted(truth, fault, stamp), answer(received, view, settings))
 }
 
 function deliver (request: IncomingMessage, response: ServerResponse, reply: Reply, faults: readonly Fault[]): void {
