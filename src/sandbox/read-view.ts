@@ -10,7 +10,7 @@ import { u64Query } from './params.js'
 import { invalidInput, Problem } from './problem.js'
 import { formOf, type Question, readableVersion, success, type View } from './question.js'
 import { type Reply } from './reply.js'
-import { readTypeTag, type TypeTag } from './type-tag.js'
+import { knownType, type TypeTag } from './type-tag.js'
 import { readValue } from './value-reader.js'
 import { gasOf, type ViewFunction, viewFunction } from './view-functions.js'
 import { readViewRequest, type ViewRequest } from './view-request.js'
@@ -43,14 +43,16 @@ function calledFunction ({ ledger }: View, request: ViewRequest, path: string, v
 }
 
 function argumentsOf (called: ViewFunction, request: ViewRequest, path: string): DrawnValue[] {
-  const params = called.params.map(param => typeOf(param, request.types))
-  const given = 'bytes' in request ? request.bytes : request.arguments
-  if (given.length !== params.length) throw invalidInput(argumentCount(called, request, path))
-  return params.map((param, index) => {
+  const given: ReadonlyArray<(type: TypeTag) => Buffer> = 'bytes' in request
+    ? request.bytes.map(bytes => () => bytes)
+    : request.arguments.map(argument => type => valueBytes(type, argument))
+  if (given.length !== called.params.length) throw invalidInput(argumentCount(called, request, path))
+  return given.map((bytesOf, index) => {
+    const param = String(called.params[index])
     try {
-      return argumentOf(param, request, index)
+      return valueOf(request.types.find(() => param === 'T0') ?? knownType(param), bytesOf)
     } catch (error) {
-      throw invalidInput(`parse arguments[${index}] failed, expect ${called.params[index]}, caused by error: ${(error as Error).message}`)
+      throw invalidInput(`parse arguments[${index}] failed, expect ${param}, caused by error: ${(error as Error).message}`)
     }
   })
 }
@@ -61,19 +63,11 @@ function argumentCount ({ params }: ViewFunction, request: ViewRequest, path: st
 }
 
 // What came as JSON is read back from its bytes, so that both forms of a request say the same.
-function argumentOf (param: TypeTag, request: ViewRequest, index: number): DrawnValue {
-  const [json] = 'bytes' in request ? [] : request.arguments.slice(index)
-  const bytes = 'bytes' in request ? Buffer.concat(request.bytes.slice(index, index + 1)) : json && valueBytes(param, json)
-  const reader = new BcsReader(Buffer.concat(bytes === undefined ? [] : [bytes]))
-  const value = readValue(param, reader)
+function valueOf (type: TypeTag, bytesOf: (type: TypeTag) => Buffer): DrawnValue {
+  const reader = new BcsReader(bytesOf(type))
+  const value = readValue(type, reader)
   reader.end()
   return value
-}
-
-function typeOf (param: string, types: readonly TypeTag[]): TypeTag {
-  const type = param === 'T0' ? types[0] : readTypeTag(param)
-  if (type === undefined) throw new RangeError(`a parameter of type ${param}`)
-  return type
 }
 
 function bodyOf (form: Form, returned: readonly DrawnValue[]): string | Buffer {

@@ -38,6 +38,13 @@ export function readTypeTag (text: string): TypeTag | undefined {
   return read?.next === tokens.length ? read.tag : undefined
 }
 
+/** The type of a text that the sandbox itself has written. */
+export function knownType (text: string): TypeTag {
+  const tag = readTypeTag(text)
+  if (tag === undefined) throw new RangeError(`no type: ${text}`)
+  return tag
+}
+
 /** Reads the type of a struct; undefined when the text is none. */
 export function readStructTag (text: string): StructTag | undefined {
   const tag = readTypeTag(text)

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { knownType } from '../../src/sandbox/type-tag.js'
 import { ask, type Heard, lookUp } from './ask.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
@@ -146,6 +147,7 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
     t.equal(refused.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
     t.equal(refused.headers['x-aptos-gas-used'], undefined)
   }
+  t.throws(() => knownType('nothing'), RangeError)
   t.equal((await view(url, call('at_most_a_hundred', ['100']))).text, '["100"]')
   const aborted = await view(url, call('at_most_a_hundred', ['101']))
   t.equal(aborted.status, 400)
