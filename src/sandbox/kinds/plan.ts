@@ -8,9 +8,9 @@ export function placeOf ({ startVersion }: Ledger, version: bigint): number {
   return Number((version - startVersion) % cycle)
 }
 
-// Neither a third block, which has a deposit there, nor a block two after a fourth, where an account of note sends.
+// None is a third block, which has a deposit there, nor an even one, as where the known accounts send.
 const byHeight = {
-  1: 'observed_jwk_update', 11: 'dkg_result', 23: 'chunky_d_k_g_result', 41: 'script_write_set', 53: 'direct_write_set'
+  1: 'observed_jwk_update', 7: 'dkg_result', 13: 'chunky_d_k_g_result', 19: 'script_write_set', 25: 'direct_write_set'
 } as const
 
 /** What can stand at the head of a block, after its metadata, that no account has sent. */
@@ -19,7 +19,7 @@ export type HeadKind = typeof byHeight[keyof typeof byHeight]
 /** What stands at the head of a block that no account has sent; mostly nothing does. */
 export function headKindOf (block: Block): HeadKind | undefined {
   const kinds: Readonly<Record<number, HeadKind>> = byHeight
-  return block.lastVersion - block.firstVersion >= 2n ? kinds[Number(block.height) % 60] : undefined
+  return block.lastVersion - block.firstVersion >= 2n ? kinds[Number(block.height) % 30] : undefined
 }
 
 /** Whether somebody has sent the transaction of a version of a block. */

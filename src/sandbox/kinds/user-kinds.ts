@@ -1,5 +1,5 @@
 import { addressOf } from '../address.js'
-import { bookingOf, turnStay } from '../bookings.js'
+import { bookingOf, isTurn } from '../bookings.js'
 import { depositor } from '../deposits.js'
 import { type Change } from '../schema/change.js'
 import { type EventRecord } from '../schema/event.js'
@@ -60,11 +60,10 @@ const byPlace = Array.from({ length: Number(cycle) }, (_, place): UserKind => pl
 /** What kind of transaction somebody has sent. */
 export function userKindOf (slot: Slot): UserKind {
   if (!isFree(slot.block, slot.version)) return usual
-  const place = placeOf(slot.ledger, slot.version)
   const booked = bookingOf(slot.ledger, slot.version)
   if (booked !== undefined) return { ...usual, task: booking, changes: () => bookingChange(slot, booked) }
-  if (place === turnStay.written || place === turnStay.deleted) return { ...usual, changes: () => [resourceChange(slot, game, turnTag)] }
-  return byPlace[place] ?? usual
+  if (isTurn(slot.ledger, slot.version)) return { ...usual, changes: () => [resourceChange(slot, game, turnTag)] }
+  return byPlace[placeOf(slot.ledger, slot.version)] ?? usual
 }
 
 function publish (slot: Slot) {
