@@ -5,8 +5,10 @@ import { Ledger } from '../../src/sandbox/ledger.js'
 import { defaults } from '../../src/sandbox/options.js'
 import { routes } from '../../src/sandbox/routes.js'
 import { type Fault, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { waitingTransactions } from '../../src/sandbox/transactions.js'
 import { headView } from '../../src/sandbox/vantage.js'
 import { Checker, lintComplaints } from '../support/openapi.js'
+import { type Wish, wishes } from '../support/wishes.js'
 import { ask, getRaw, type Heard } from './ask.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
@@ -17,37 +19,12 @@ async function start (t: Test, options: SandboxOptions = {}) {
 }
 
 const bcs = { accept: 'application/x-bcs' }
-const item = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ key_type: 'u64', value_type: '0x42::shop::Item', key: '7' }) }
-
-interface Wish { readonly path: string, readonly method?: string, readonly headers?: Record<string, string>, readonly body?: string }
-
-// How each operation is asked so that it succeeds.
-const asked: Record<string, Wish> = {
-  index: { path: '/v1' },
-  info: { path: '/v1/info' },
-  estimate_gas_price: { path: '/v1/estimate_gas_price' },
-  healthy: { path: '/v1/-/healthy' },
-  spec: { path: '/v1/spec' },
-  spec_json: { path: '/v1/spec.json' },
-  spec_yaml: { path: '/v1/spec.yaml' },
-  table_item: { path: '/v1/tables/0x5eed/item', ...item },
-  raw_table_item: { path: '/v1/tables/0x5eed/raw_item', ...item, headers: { ...item.headers, ...bcs }, body: '{"key":"0x0700000000000000"}' },
-  view: { path: '/v1/view', ...item, body: JSON.stringify({ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }) },
-  account: { path: '/v1/accounts/0x1' },
-  account_resources: { path: '/v1/accounts/0x1/resources?limit=3' },
-  account_resource: { path: '/v1/accounts/0x1/resource/0x1::block::BlockResource' },
-  account_balance: { path: '/v1/accounts/0xcafe/balance/0x1::aptos_coin::AptosCoin' },
-  account_module: { path: '/v1/accounts/0x1/module/coin' },
-  account_modules: { path: '/v1/accounts/0x1/modules?limit=5' },
-  account_events: { path: '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events' },
-  block_by_version: { path: '/v1/blocks/by_version/2000?with_transactions=true' },
-  block_by_height: { path: '/v1/blocks/by_height/200' }
-}
-
 const errorOf = (status: number, code: string, stamped = status !== 403 && status !== 503): Fault => ({ kind: 'error', status, code: code as 'internal_error', stamped, times: 1 })
 
 t.test('every operation of the document is asked, and answers in each form, and with each error, what the document says', async t => {
   const { sandbox, checker } = await start(t)
+  const [{ hash }] = (await ask(`${sandbox.url}/v1/transactions?limit=1`)).json
+  const asked = wishes(hash)
   t.same([...checker.operations.keys()].sort(), Object.keys(asked).sort())
   for (const [operationId, { responses }] of checker.operations) {
     const wish = asked[operationId] ?? { path: '' }
@@ -73,14 +50,21 @@ t.test('every operation of the document is asked, and answers in each form, and 
 
 t.test('what goes wrong by itself is told as the document says too', async t => {
   const { sandbox, checker } = await start(t, { prunedBlocks: 500, bcsOutput: false })
+  const { table_item: item = { path: '' }, view = { path: '' } } = wishes('')
   const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: Wish]> = [
-    ['table_item', 400, { path: '/v1/tables/0x5eed/item', ...item, body: '{}' }],
-    ['table_item', 400, { path: '/v1/tables/0x5eed/item', ...item, body: JSON.stringify({ key_type: 'u64', value_type: 'u65', key: '7' }) }],
-    ['table_item', 403, { path: '/v1/tables/0x5eed/item', ...item, headers: { ...item.headers, ...bcs } }],
-    ['table_item', 404, { path: '/v1/tables/0x5eed/item?ledger_version=999999999', ...item }],
-    ['table_item', 410, { path: '/v1/tables/0x5eed/item?ledger_version=1', ...item }],
+    ['table_item', 400, { ...item, body: '{}' }],
+    ['table_item', 400, { ...item, body: JSON.stringify({ key_type: 'u64', value_type: 'u65', key: '7' }) }],
+    ['table_item', 403, { ...item, headers: { ...item.headers, ...bcs } }],
+    ['table_item', 404, { ...item, path: '/v1/tables/0x5eed/item?ledger_version=999999999' }],
+    ['table_item', 410, { ...item, path: '/v1/tables/0x5eed/item?ledger_version=1' }],
     ['table_item', 413, { path: '/v1/tables/0x5eed/item', method: 'POST', headers: { 'content-length': '99999999' } }],
     ['table_item', 415, { path: '/v1/tables/0x5eed/item', method: 'POST', body: '{}' }],
+    ['raw_table_item', 403, { ...item, path: '/v1/tables/0x5eed/raw_item', body: '{"key":"0x"}' }],
+    ['view', 400, { ...view, body: '{"function":"0x1::no::thing","type_arguments":[],"arguments":[]}' }],
+    ['account_resource', 404, { path: '/v1/accounts/0x1/resource/0x1::no::Thing' }],
+    ['account_module', 404, { path: '/v1/accounts/0x1/module/nothing' }],
+    ['transaction_by_hash', 404, { path: `/v1/transactions/by_hash/0x${'0'.repeat(64)}` }],
+    ['transactions', 400, { path: '/v1/transactions?start=999999999' }],
     ['account_modules', 400, { path: '/v1/accounts/0xg/modules' }],
     ['account_modules', 400, { path: '/v1/accounts/0x1/modules?limit=0' }],
     ['account_events', 404, { path: '/v1/accounts/0x1/events/0x1::no::Thing/events' }],
@@ -94,6 +78,29 @@ t.test('what goes wrong by itself is told as the document says too', async t => 
     t.equal(got.status, status, wish.path)
     t.same(checker.complaints(operationId, got), [], wish.path)
   }
+})
+
+t.test('every kind that the document speaks of occurs in the ledger, and every block is as it says', async t => {
+  const { sandbox, checker } = await start(t, { prunedBlocks: 0, blocks: 120 })
+  const met = new Set<string>()
+  const meet = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return
+    for (const [name, member] of Object.entries(value)) {
+      if (typeof member === 'string') met.add(`${name} ${member}`)
+      else meet(member)
+    }
+  }
+  for (let height = 0; height <= sandbox.ledger.height; height++) {
+    const got = await ask(`${sandbox.url}/v1/blocks/by_height/${height}?with_transactions=true`)
+    t.same(checker.complaints('block_by_height', got), [], `block ${height}`)
+    meet(got.json)
+  }
+  const [waiting] = waitingTransactions(sandbox.ledger, sandbox.ledger.height)
+  const pending = await ask(`${sandbox.url}/v1/transactions/by_hash/${String(waiting && 'hash' in waiting && waiting.hash)}`)
+  t.same(checker.complaints('transaction_by_hash', pending), [])
+  meet(pending.json)
+  t.ok(checker.kinds.length > 30)
+  for (const kind of checker.kinds) t.ok(met.has(kind), kind)
 })
 
 t.test('an answer that is not as the document says is told from one that is: the check can fail', async t => {

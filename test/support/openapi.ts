@@ -15,11 +15,12 @@ interface ResponseObject { readonly headers?: Record<string, object>, readonly c
 /** A document as it is served. */
 export interface OpenApi {
   readonly openapi: string
+  readonly components: { readonly schemas: Record<string, { readonly discriminator?: { readonly propertyName: string, readonly mapping: Record<string, string> } }> }
   readonly paths: Record<string, Record<string, { readonly operationId: string, readonly responses: Record<string, ResponseObject> }>>
 }
 
 // What HTTP itself says of any answer, and is in no document.
-const ofHttp = new Set(['content-type', 'content-length', 'date'])
+const ofHttp = new Set(['content-type', 'content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding'])
 
 /** Holds answers against a document, strictly: what it does not speak of is a complaint. */
 export class Checker {
@@ -40,6 +41,12 @@ export class Checker {
   get operations (): Map<string, { readonly method: string, readonly path: string, readonly responses: Record<string, ResponseObject> }> {
     return new Map(Object.entries(this.document.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, { operationId, responses }]) => [operationId, { method, path, responses }])))
+  }
+
+  /** Every kind of a thing that the document tells apart, as the member that tells it and its value. */
+  get kinds (): string[] {
+    const all = Object.values(this.document.components.schemas).flatMap(({ discriminator }) => discriminator === undefined ? [] : [discriminator])
+    return all.flatMap(({ propertyName, mapping }) => Object.keys(mapping).map(value => `${propertyName} ${value}`))
   }
 
   /** What is wrong with an answer to an operation; nothing where all is as the document says. */

@@ -1,0 +1,88 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { ask, type Got } from './support/client.js'
+import { Checker, lintComplaints } from './support/openapi.js'
+import { facePage } from './support/openapi-face.js'
+import { varveAtSandbox } from './support/varve.js'
+import { type Wish, wishes } from './support/wishes.js'
+
+const file = join(import.meta.dirname, '../docs/openapi.yaml')
+const page = facePage()
+const bcs = { accept: 'application/x-bcs' }
+
+t.test('docs/openapi.yaml says of every read what the table of reads and the schemas say (renew it with RENEW=1 npx tap run test/openapi.test.ts)', async t => {
+  if (process.env['RENEW'] === '1') writeFileSync(file, facePage())
+  t.equal(readFileSync(file, 'utf8'), facePage())
+})
+
+t.test('a linter of such documents finds nothing in it, and would', async t => {
+  t.same(await lintComplaints(page), [])
+  t.match(await lintComplaints(page.replace('operationId: info', 'operationId: index')), [/operation-operationId-unique/])
+})
+
+const checker = new Checker(parse(page))
+
+function check (t: Test, operationId: string, { status, headers, bytes }: Got, wanted: number, what = ''): void {
+  t.equal(status, wanted, `${operationId} ${what}`)
+  t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], `${operationId} ${what} ${status}`)
+}
+
+t.test('every read is answered through varve as the document says: from a node, from the cache, in each form, and as what the client has already', async t => {
+  const { varve, sandbox } = await varveAtSandbox(t)
+  const [{ hash }] = JSON.parse((await ask(sandbox.url, '/v1/transactions?limit=1')).body)
+  const wished = wishes(hash)
+  t.ok(checker.operations.size >= 18)
+  for (const operationId of checker.operations.keys()) {
+    const wish = wished[operationId] ?? { path: '' }
+    const get = async (headers: Record<string, string> = {}): Promise<Got> => await varve.get(wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
+    const first = await get()
+    check(t, operationId, first, 200)
+    for (const name of ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height']) {
+      t.ok(first.headers[`x-node-${name}`], `${operationId} ${name}`)
+    }
+    const again = await get({ 'if-none-match': String(first.headers.etag) })
+    check(t, operationId, again, again.status === 304 ? 304 : 200)
+    check(t, operationId, await get({ ...bcs, 'accept-encoding': 'gzip' }), 200, 'in BCS')
+  }
+  const kept = await varve.get('/v1/blocks/by_version/2000', {})
+  check(t, 'block_by_version', kept, 200, 'missed')
+  const hit = await varve.get('/v1/blocks/by_height/200', { headers: { 'if-none-match': '*' } })
+  check(t, 'block_by_height', hit, 304, 'held')
+  check(t, 'block_by_version', await varve.get('/v1/blocks/by_version/2000'), 200, 'kept')
+})
+
+t.test('every error is answered as the document says, whether varve made it or a node', async t => {
+  const { varve, sandbox } = await varveAtSandbox(t, { prunedBlocks: 500 }, { limits: { bodyKb: 1 } })
+  const { table_item: item = { path: '' }, raw_table_item: raw = { path: '' } } = wishes('')
+  const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: Wish]> = [
+    ['account', 400, { path: '/v1/accounts/0x1?ledger_version=x' }],
+    ['raw_table_item', 403, { ...raw, headers: { ...raw.headers, accept: 'application/json' } }],
+    ['account', 404, { path: '/v1/accounts/0x1?ledger_version=999999999' }],
+    ['account', 404, { path: '/v1/accounts/0x1', headers: { 'x-varve-min-ledger-version': '999999999' } }],
+    ['account_resource', 404, { path: '/v1/accounts/0x1/resource/0x1::no::Thing' }],
+    ['account', 410, { path: '/v1/accounts/0x1?ledger_version=1' }],
+    ['block_by_height', 410, { path: '/v1/blocks/by_height/1' }],
+    ['table_item', 413, { ...item, body: ' '.repeat(2000) }],
+    ['table_item', 415, { ...item, headers: { ...item.headers, 'content-encoding': 'gzip' } }]
+  ]
+  for (const [operationId, status, wish] of cases) check(t, operationId, await varve.get(wish.path, { ...wish }), status, wish.path)
+  sandbox.faults.add({ kind: 'error', code: 'internal_error' })
+  check(t, 'account', await varve.get('/v1/accounts/0x1'), 500)
+  sandbox.faults.clear()
+  sandbox.faults.add({ kind: 'rateLimited' })
+  check(t, 'account', await varve.get('/v1/accounts/0x1'), 429, 'of a gateway')
+  await sandbox.close()
+  check(t, 'account', await varve.get('/v1/accounts/0x1'), 503)
+})
+
+t.test('who lacks a key, and who asks too much, is answered as the document says', async t => {
+  const { varve } = await varveAtSandbox(t, {}, { clients: { required: true, keys: [{ name: 'one', key: 'secret', requestsPerSecond: 1 }] } })
+  check(t, 'account', await varve.get('/v1/accounts/0x1'), 401)
+  for (const headers of [{ authorization: 'Bearer secret' }, { 'x-api-key': 'secret' }]) {
+    const got = await varve.get('/v1/accounts/0x1', { headers })
+    check(t, 'account', got, got.status === 429 ? 429 : 200)
+  }
+  check(t, 'account', await varve.get('/v1/accounts/0x2', { headers: { 'x-api-key': 'secret' } }), 429)
+})
