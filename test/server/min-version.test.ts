@@ -17,7 +17,7 @@ const brief = { waitForVersion: { ms: 150 } }
 
 // What moves, whose answers bear the position that they were read at.
 const moving: Array<[target: string, how?: Ask]> = [
-  [modules], ['/v1/tables/0x5eed/item', key], [events], [`${events}?start=900000`], ['/v1/estimate_gas_price'], ['/v1'], ['/v1/accounts/0x1/transactions?limit=5']
+  [modules], ['/v1/tables/0x5eed/item', key], [events], [`${events}?start=900000`], ['/v1/estimate_gas_price'], ['/v1'], ['/v1/-/healthy']
 ]
 const kept: Array<[target: string, how?: Ask]> = [[`${modules}?ledger_version=2000`], ['/v1/blocks/by_version/2000'], ['/v1/blocks/by_height/300'], [`${events}?start=500&limit=5`]]
 
@@ -29,7 +29,7 @@ async function atLeast (varve: TestVarve, version: bigint | string | string[], [
 }
 
 t.test('who has seen a write at one node never reads from before it at another, and is told so where nobody else is left', async t => {
-  const { nodes: [one, two], varve, asked } = await several(t, [{}, {}], { head: { pollMs: 600_000 }, latest: { gasMs: 0 } })
+  const { nodes: [one, two], varve, asked } = await several(t, [{}, {}], { head: { pollMs: 600_000 }, latest: { gasMs: 0, indexMs: 0 } })
   two?.ledger.grow(400)
   const seen = headOf(two)
   for (const read of [...moving, ['/v1/info'] as [string]]) {
