@@ -227,18 +227,39 @@ t.test('an empty page of a stream that nobody has read yet is not believed of a 
 
 t.test('what is passed through is retried before its first byte, goes where the version is that it names, and does not lead back in time', async t => {
   const { nodes: [one, two], get, varve } = await several(t, [{ prunedBlocks: 500 }, {}])
-  const height = '/v1/blocks/by_height/20'
-  for (let nth = 0; nth < 5; nth++) t.match(await get(`${height}?ledger_version=${30 + nth}`), { status: 200 })
-  t.notOk(one?.asked.log.some(({ url }) => url.startsWith(height)), 'the shorter history would not have it')
+  const passed = '/v1/-/healthy'
+  const wasAsked = (): boolean => one?.asked.log.some(({ url }) => url.startsWith(passed)) === true
+  for (let nth = 0; nth < 5; nth++) t.match(await get(`${passed}?ledger_version=${30 + nth}`), { status: 200 })
+  t.notOk(wasAsked(), 'the shorter history would not have it')
+  const pruned = one?.faults.add({ kind: 'error', code: 'version_pruned', match: 'healthy' })
+  for (let nth = 0; nth < 10; nth++) t.match(await get(`${passed}?nth=${nth}`), { status: 200 }, 'a 410 of one is asked of another')
+  t.ok(wasAsked())
+  pruned?.remove()
+  two?.ledger.grow(20)
+  const ahead = String(two?.ledger.head.version)
+  await until(async () => await varve.metric('varve_ledger_version') === Number(ahead), 'the furthest was heard')
+  for (let nth = 0; nth < 5; nth++) t.match(await get(passed), { status: 200, headers: { 'x-node-ledger-version': ahead } })
+  two?.faults.add({ kind: 'reset' })
+  t.match(await get(passed), { status: 200, headers: { 'x-node-ledger-version': String(one?.ledger.head.version) } }, 'where no other is left it is what it is')
+  one?.faults.add({ kind: 'error', code: 'version_pruned', match: 'healthy' })
+  t.match(await get(passed), { status: 503, body: shape }, 'the one that may have it cannot be asked')
+})
+
+t.test('a block asked for by its height is read from whoever has it, and the index does not lead back in time', async t => {
+  const { nodes: [one, two], get, asked, varve } = await several(t, [{ prunedBlocks: 500 }, {}], { latest: { indexMs: 0 } })
   for (let nth = 0; nth < 10; nth++) t.match(await get(`/v1/blocks/by_height/${30 + nth}`), { status: 200 }, 'a 410 of one is asked of another')
   two?.ledger.grow(20)
   const ahead = String(two?.ledger.head.version)
   await until(async () => await varve.metric('varve_ledger_version') === Number(ahead), 'the furthest was heard')
-  for (let nth = 0; nth < 5; nth++) t.match(await get('/v1'), { status: 200, headers: { 'x-node-ledger-version': ahead } })
+  for (let nth = 0; nth < 5; nth++) t.match(await get('/v1'), { status: 200, headers: { 'x-node-ledger-version': ahead }, body: new RegExp(`"ledger_version":"${ahead}"`) })
   two?.faults.add({ kind: 'reset' })
-  t.match(await get('/v1'), { status: 200, headers: { 'x-node-ledger-version': String(one?.ledger.head.version) } }, 'where no other is left it is what it is')
+  const behind = String(one?.ledger.head.version)
+  t.match(await get('/v1'), { status: 200, headers: { 'x-node-ledger-version': behind }, body: new RegExp(`"ledger_version":"${behind}"`) }, 'where no other is left it is what it is')
   t.match(await get('/v1/blocks/by_height/45'), { status: 503, body: shape }, 'the one that may have it cannot be asked')
   t.match(await get('/v1/blocks/by_height/900'), { status: 200 })
+  asked()
+  t.match(await get('/v1/blocks/by_height/35'), { status: 200, headers: { [status]: /hit/ } }, 'what was read of it is kept')
+  t.same(asked(), [0, 0])
 })
 
 t.test('what is passed through with a version that was shown is not denied either', async t => {
@@ -247,20 +268,20 @@ t.test('what is passed through with a version that was shown is not denied eithe
   const { get, up } = await inFrontOf(t, [ahead, lags as never])
   await until(async () => await up() === '1,0' || await up() === '1,1', 'both were heard')
   ahead.faults.add({ kind: 'reset' })
-  t.match(await get('/v1/accounts/0x1/resources?ledger_version=15000'), { status: 503, body: shape })
+  t.match(await get('/v1/accounts/0x1/transactions?ledger_version=15000'), { status: 503, body: shape })
 })
 
-t.test('a posted read that is passed through is retried like any other, and what may write is put to one node alone', async t => {
+t.test('a posted read is retried like any other, and what may write is put to one node alone', async t => {
   const asked: string[] = []
   const failing = await stubNode(t, (request, response) => { asked.push(`failing ${request.url}`); response.writeHead(502).end('{}') })
   const able = await stubNode(t, (request, response) => { asked.push(`able ${request.url}`); response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('[]') })
   const { varve, up } = await inFrontOf(t, [failing, able] as never, { passThrough: 'all' })
   await until(async () => await up() === '1,1', 'both were heard')
-  const post = async (target: string): Promise<Array<number | string>> => {
+  const post = async (target: string, body: string): Promise<Array<number | string>> => {
     asked.length = 0
-    const { status } = await varve.get(target, { method: 'POST', body: '{}' })
+    const { status } = await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
     return [status, ...asked.filter(one => one.endsWith(target)).sort()]
   }
-  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/view'))[0], 200)
-  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/transactions')).length, 2, 'a status and one node')
+  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/view', `{"function":"0x1::a::f","type_arguments":[],"arguments":[${nth}]}`))[0], 200)
+  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/transactions', '{}')).length, 2, 'a status and one node')
 })

@@ -54,7 +54,7 @@ t.test('a wrong or missing token is refused with 401 in the node\'s shape, also 
 t.test('the body is JSON whatever its content type says; one that is malformed, too long or compressed is refused, and nothing is forgotten', async t => {
   const varve = await varveWith(t, token)
   const authorization = `Bearer ${token}`
-  for (const body of ['', 'nonsense', '[]', 'null', '{}', '{"url":5}', '{"all":false}', `{"all":true,"url":"${modules}"}`, `{"url":"${modules}","uri":1}`, `{"url":"${modules}","method":"PUT"}`, '{"url":"/v1/transactions"}', Buffer.from([0x7b, 0xff, 0x7d])]) {
+  for (const body of ['', 'nonsense', '[]', 'null', '{}', '{"url":5}', '{"all":false}', `{"all":true,"url":"${modules}"}`, `{"url":"${modules}","uri":1}`, `{"url":"${modules}","method":"PUT"}`, '{"url":"/v1/accounts/0x1/transactions"}', '{"url":"/v1/transactions","method":"POST"}', Buffer.from([0x7b, 0xff, 0x7d])]) {
     const got = await post(varve, body)
     t.match([got.status, JSON.parse(got.body)], [400, { message: String, error_code: 'invalid_input', vm_error_code: null }], String(body))
   }

@@ -78,9 +78,9 @@ t.test('what nobody foresaw is logged with the number and the trace of the reque
 
 t.test('a trace goes to a node with what is passed on, as it came', async t => {
   const { url, traces } = await heardOf(t)
-  const varve = await varveAt(t, url)
+  const varve = await varveAt(t, url, { passThrough: 'all' })
   await varve.get(spec, traced)
-  await varve.get('/v1/view', { ...traced, body: '{}' })
+  await varve.get('/v1/transactions/simulate', { ...traced, body: '{}' })
   await varve.get(spec, { headers: { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` } })
   t.same(traces().map(lines => Object.fromEntries(lines.flatMap((name, nth) => nth % 2 === 0 ? [[name.toLowerCase(), lines[nth + 1]]] : []))), [
     { traceparent, tracestate }, { traceparent, tracestate }, { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` }
