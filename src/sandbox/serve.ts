@@ -2,6 +2,7 @@ import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
 import { answer, endpointOf, isPatient, maxBodyBytes, type Received } from './answer.js'
 import { type Asked } from './asked.js'
+import { isPreflight, preflightReply, readableBy } from './cors.js'
 import { distorted } from './distort.js'
 import { type Fault } from './fault.js'
 import { type Faults, type Strike } from './faults.js'
@@ -24,6 +25,8 @@ export interface Node {
 
 /** Serves one request: count it, wait as told, read, distort, send. */
 export async function serve (node: Node, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  // A browser's own question is nothing that the node is asked.
+  if (isPreflight(request.method, request.headers)) return send(response, preflightReply(request.headers), 'whole')
   const received = await receive(node, request)
   const strike = node.faults.strike(endpointOf(received.rawTarget, node.settings))
   await waits(strike, false)
@@ -81,7 +84,7 @@ function deliver (request: IncomingMessage, response: ServerResponse, reply: Rep
   if (response.destroyed || kinds.has('hang')) return
   if (kinds.has('reset')) reset(request)
   else if (kinds.has('garbage')) sendGarbage(request)
-  else send(response, reply, endingOf(faults))
+  else send(response, readableBy(request.headers.origin, reply), endingOf(faults))
 }
 
 function endingOf (faults: readonly Fault[]): Ending {
