@@ -1,0 +1,106 @@
+import type { Aptos } from '@aptos-labs/ts-sdk'
+import t, { type Test } from 'tap'
+import { freshSdk } from '../support/sdk/fresh.js'
+import { clientOf } from '../support/sdk/told.js'
+import { type TestVarve, varveAtSandbox } from '../support/varve.js'
+
+// The client wants every digit of an address that is not one of the first few.
+const cafe = `0x${'cafe'.padStart(64, '0')}`
+
+/** A listing as it is walked a page at a time. */
+interface Walked {
+  readonly items: unknown[]
+  /** Where each page but the first began. */
+  readonly cursors: string[]
+}
+
+type PageOf = (cursor: string | undefined) => Promise<{ items: unknown[], cursor: string | undefined }>
+
+const listings: Record<string, (aptos: Aptos, limit: number) => PageOf> = {
+  modules: (aptos, limit) => async cursor => {
+    const { modules, cursor: next } = await aptos.getAccountModulesPage({ accountAddress: cafe, options: { limit, ...(cursor !== undefined && { cursor }) } })
+    return { items: modules, cursor: next }
+  }
+}
+
+async function walk (pageOf: PageOf, between: () => void = () => {}): Promise<Walked> {
+  const walked: Walked = { items: [], cursors: [] }
+  for (let at: string | undefined; ;) {
+    const { items, cursor } = await pageOf(at)
+    walked.items.push(...items)
+    if (cursor === undefined) return walked
+    walked.cursors.push(cursor)
+    at = cursor
+    between()
+  }
+}
+
+function clientAt (t: Test, url: string): Aptos {
+  t.capture(console, 'info')
+  return clientOf(freshSdk(), url)
+}
+
+/** A reader that knows the specification alone. */
+function plainReader (varve: TestVarve, listing: string): PageOf {
+  return async cursor => {
+    const { headers, body } = await varve.get(`/v1/accounts/${cafe}/${listing}?limit=2${cursor === undefined ? '' : `&start=${cursor}`}`)
+    return { items: JSON.parse(body) as unknown[], cursor: headers['x-node-cursor']?.toString() }
+  }
+}
+
+for (const [listing, pagesOf] of Object.entries(listings)) {
+  t.test(`${listing}: the client walks the pages that the node has, by its cursors, while varve sends the node's own names`, async t => {
+    for (const emit of [['node', 'upstream'], ['upstream']] as const) {
+      const { sandbox, varve } = await varveAtSandbox(t, {}, { headers: { emit: [...emit] } })
+      const truth = await walk(pagesOf(clientAt(t, sandbox.url), 2))
+      t.ok(truth.cursors.length > 2)
+      for (const times of ['first', 'second']) t.same(await walk(pagesOf(clientAt(t, varve.url), 2)), truth, `the ${times} time, with ${emit.join(' and ')}`)
+      t.equal((await walk(plainReader(varve, listing))).items.length, emit.length === 2 ? truth.items.length : 2)
+    }
+  })
+
+  t.test(`${listing}: where varve sends the specification's names alone, the client stops at the first page, and a reader that knows them does not`, async t => {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { headers: { emit: ['node'] } })
+    const truth = await walk(pagesOf(clientAt(t, sandbox.url), 2))
+    t.same(await walk(pagesOf(clientAt(t, varve.url), 2)), { items: truth.items.slice(0, 2), cursors: [] })
+    t.same(await walk(plainReader(varve, listing)), truth)
+  })
+
+  t.test(`${listing}: of a node that has the specification's names itself, the client reads one page, through varve as directly`, async t => {
+    const { sandbox, varve } = await varveAtSandbox(t, { family: 'x-node-' })
+    const direct = await walk(pagesOf(clientAt(t, sandbox.url), 2))
+    t.same(direct.cursors, [])
+    t.same(await walk(pagesOf(clientAt(t, varve.url), 2)), direct)
+    t.ok((await walk(plainReader(varve, listing))).items.length > 2)
+  })
+
+  t.test(`${listing}: with pages.pinned the client's pages are of one version, however the chain grows between them`, async t => {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned: true } })
+    const { version } = sandbox.ledger.head
+    const { items, cursors } = await walk(pagesOf(clientAt(t, varve.url), 2), () => { sandbox.ledger.grow(150) })
+    t.ok(cursors.length > 1)
+    const { body } = await varve.get(`/v1/accounts/${cafe}/${listing}?ledger_version=${version}`)
+    t.same(items, JSON.parse(body))
+    const asked = sandbox.asked.total
+    const again = await walk(async cursor => await pagesOf(clientAt(t, varve.url), 2)(cursor ?? cursors[0]))
+    t.same(again, { items: items.slice(2), cursors: cursors.slice(1) }, 'a page again is the same page')
+    t.equal(sandbox.asked.total, asked, 'without asking a node')
+  })
+}
+
+t.test('what the client makes of more than a page by itself, its repeats included, is what it makes of the node\'s pages', async t => {
+  for (const pinned of [false, true]) {
+    const { sandbox, varve } = await varveAtSandbox(t, { modulesPage: 3 }, { pages: { pinned } })
+    const truth = await clientAt(t, sandbox.url).getAccountModules({ accountAddress: '0x1', options: { limit: 5 } })
+    t.same([truth.length, truth[3]], [5, truth[0]], 'it leaves the cursor out')
+    t.same(await clientAt(t, varve.url).getAccountModules({ accountAddress: '0x1', options: { limit: 5 } }), truth)
+  }
+})
+
+t.test('the client leaves the version of a listing out, which is then read at the moment, through varve as directly', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
+  const listing = { accountAddress: cafe, options: { ledgerVersion: sandbox.ledger.oldest.version } }
+  t.same(await through.getAccountModules(listing), await direct.getAccountModules(listing))
+  t.same(sandbox.asked.log.map(({ url }) => url.split('?')[1]), ['limit=1000', 'limit=1000'])
+})

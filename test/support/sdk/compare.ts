@@ -1,0 +1,47 @@
+import { type Test } from 'tap'
+import { endpointNames } from '../../../src/reads/endpoints.js'
+import { type Sandbox } from '../../../src/sandbox/sandbox.js'
+import { type Call, type Ground } from './calls.js'
+import { type Reader } from './fresh.js'
+
+/** What of a sandbox's chain the calls ask for. */
+export function groundOf ({ ledger }: Sandbox): Ground {
+  const block = ledger.block(446)
+  const { version, blockHeight } = ledger.oldest
+  return {
+    version: String(block.firstVersion + 2n),
+    // Of a block that is kept already no node is asked.
+    height: String(block.height + 1n),
+    prunedVersion: String(version - 1n),
+    prunedHeight: String(blockHeight - 1n),
+    futureVersion: String(ledger.head.version + 1_000_000n)
+  }
+}
+
+/** Three clients that have each asked for nothing yet: of the node itself, and two one after the other through varve. */
+export interface Readers {
+  readonly direct: Reader
+  readonly first: Reader
+  readonly second: Reader
+}
+
+/** Makes every call of the node and twice through varve: each time what is sent and what comes of it is the same, and the second time no node is asked for history. */
+export async function sameThroughVarve (t: Test, sandbox: Sandbox, calls: readonly Call[], { direct, first, second }: Readers): Promise<void> {
+  for (const call of calls) {
+    const truth = await direct.tell(call)
+    // What a client remembers would be the same whatever varve said.
+    t.ok(truth.sent.length > 0, `${call.title}: is asked for`)
+    sandbox.asked.reset()
+    t.same(await first.tell(call), truth, `${call.title}: the first time`)
+    const asked = sandbox.asked.total
+    t.same(await second.tell(call), truth, `${call.title}: the second time`)
+    if (!isKept(call)) continue
+    t.ok(asked > 0, `${call.title}: a node is asked`)
+    t.equal(sandbox.asked.total, asked, `${call.title}: and never again`)
+  }
+}
+
+/** Whether varve has the endpoint that a call reads the history of. */
+function isKept ({ keptAs }: Call): boolean {
+  return keptAs !== undefined && (endpointNames as readonly string[]).includes(keptAs)
+}
