@@ -1,0 +1,111 @@
+import { type BrowserContext } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
+import { startChromium } from '../support/browser.js'
+import { type Call, reads, refusals } from '../support/sdk/calls.js'
+import { groundOf, sameThroughVarve } from '../support/sdk/compare.js'
+import { readerInNode } from '../support/sdk/fresh.js'
+import { pageWithSdk, readerInPage } from '../support/sdk/page.js'
+import { varveAtSandbox } from '../support/varve.js'
+
+const browser = startChromium(t)
+
+async function contextOf (t: Test): Promise<BrowserContext> {
+  const context = await (await browser).newContext()
+  t.teardown(async () => { await context.close() })
+  return context
+}
+
+function callOf (title: string): Call {
+  const call = [...reads, ...refusals].find(call => call.title === title)
+  if (call === undefined) throw new Error(`there is no call ${title}`)
+  return call
+}
+
+const linesOf = ({ asked }: Sandbox): string => asked.log.flatMap(({ headers }) => headers).join('\n')
+
+t.test('what the official client reads and is refused in a page of another origin is through varve what it is from the node', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const ground = groundOf(sandbox)
+  const context = await contextOf(t)
+  const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url])
+  await sameThroughVarve(t, sandbox, [...reads, ...refusals], {
+    direct: await readerInPage(context, pageUrl, sandbox.url, ground),
+    first: await readerInPage(context, pageUrl, varve.url, ground),
+    second: await readerInPage(context, pageUrl, varve.url, ground)
+  })
+})
+
+t.test('through varve a page is told what a program in Node is told, but for the cursors, which the client reads nowhere in a page', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const ground = groundOf(sandbox)
+  const inPage = await readerInPage(await contextOf(t), await pageWithSdk(t, [varve.url]), varve.url, ground)
+  const inNode = readerInNode(t, varve.url, ground)
+  for (const call of [...reads, ...refusals]) {
+    const [page, node] = [await inPage.tell(call), await inNode.tell(call)]
+    if (call.showsCursor === true) {
+      t.match([page.told, node.told], [/"cursor":\{"undefined":true\}/, /"cursor":"[0-9a-f]+"/], call.title)
+    } else t.same(page, node, call.title)
+  }
+  const seen = await inPage.page.evaluate<string[]>(`fetch(${JSON.stringify(`${varve.url}/v1/accounts/0x1/modules?limit=3`)}).then(({ headers }) => [headers.get('x-aptos-cursor'), headers.get('x-node-cursor')])`)
+  t.match(seen, [/^[0-9a-f]+$/, /^[0-9a-f]+$/], 'varve lets a page see them all the same')
+})
+
+t.test('the client\'s page sends its cookies, which varve keeps to itself, and takes none that a node sets', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const ground = groundOf(sandbox)
+  const context = await contextOf(t)
+  // A cookie is its host's, whichever the port.
+  await context.addCookies([{ name: 'session', value: 'of-the-user', url: varve.url }])
+  const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url])
+  const direct = await readerInPage(context, pageUrl, sandbox.url, ground)
+  const through = await readerInPage(context, pageUrl, varve.url, ground)
+  const set = async (value: string): Promise<void> => { sandbox.faults.add({ kind: 'headers', set: { 'set-cookie': `AWSALB=${value}; Path=/` } }) }
+  const cookies = async (): Promise<string[]> => (await context.cookies()).map(({ name, value }) => `${name}=${value}`).sort()
+  let asked = 0
+  for (const title of ['ledger info', 'modules', 'table item', 'block by version', 'latest table item', 'block by height']) {
+    sandbox.faults.clear()
+    await set('through-varve')
+    sandbox.asked.reset()
+    t.match(await through.tell(callOf(title)), { told: /^\{"value":/ }, title)
+    asked += sandbox.asked.total
+    t.notMatch(linesOf(sandbox), /cookie|session|of-the-user/i, `${title}: goes upstream without`)
+  }
+  t.ok(asked > 4)
+  t.same(await cookies(), ['session=of-the-user'])
+  sandbox.faults.clear()
+  await set('from-the-node')
+  sandbox.asked.reset()
+  await direct.tell(callOf('latest table item'))
+  t.match(linesOf(sandbox), /\ncookie\nsession=of-the-user|^cookie\nsession=of-the-user/i, 'as the client sends them to a node itself')
+  t.same(await cookies(), ['AWSALB=from-the-node', 'session=of-the-user'])
+})
+
+t.test('a page whose origin is not among cors.origins is told nothing, and one that is reads as ever', async t => {
+  const pageUrls = [await pageWithSdk(t, ['*']), await pageWithSdk(t, ['*'])]
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { cors: { origins: pageUrls.slice(0, 1) } })
+  const ground = groundOf(sandbox)
+  const told = await Promise.all(pageUrls.map(async pageUrl => {
+    const reader = await readerInPage(await contextOf(t), pageUrl, varve.url, ground)
+    return (await reader.tell(callOf('table item'))).told
+  }))
+  t.match(told, [/^\{"value":/, /^\{"error":\{"name":"TypeError","message":"Failed to fetch"\}\}$/])
+})
+
+t.test('a page reads in a gateway\'s 410 through varve which archive to go on at, and goes on there', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
+  const archive = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
+  t.teardown(async () => { await archive.close() })
+  const ground = groundOf(sandbox)
+  const body = { error_code: 'version_pruned', message: `Ledger version(${ground.prunedVersion}) has been pruned`, hint: 'the archive has it', oldest_ledger_version: String(sandbox.ledger.oldest.version), archival_endpoint: `${archive.url}/v1` }
+  sandbox.faults.add({ kind: 'body', match: 'block_by_version', body: JSON.stringify(body) })
+  const context = await contextOf(t)
+  const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url, archive.url])
+  const call = callOf('block of a pruned version')
+  const [direct, through] = [await readerInPage(context, pageUrl, sandbox.url, ground), await readerInPage(context, pageUrl, varve.url, ground)]
+  const truth = await direct.tell(call)
+  t.match(JSON.parse(truth.told), { error: { class: 'AptosApiError', status: 410, data: body } })
+  for (const times of ['first', 'second']) t.same(await through.tell(call), truth, `the ${times} time`)
+  const there = await readerInPage(context, pageUrl, archive.url, ground)
+  t.match((await there.tell(call)).told, /^\{"value":\{"block_height":/)
+})

@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { type BrowserContext, type Page } from 'playwright-core'
+import { type Test } from 'tap'
+import ts from 'typescript'
+import { type Ground } from './calls.js'
+import { type Reader } from './fresh.js'
+import { packed } from './packed.js'
+
+const html = '<!doctype html><html lang="en"><title>A reader</title><script src="/sdk.js"></script><script type="module" src="/in-page.js"></script></html>'
+const modules = ['in-page', 'calls', 'told']
+
+/** Serves a page with the client in it on an origin of its own; it may reach the given addresses and no other. */
+export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise<string> {
+  const files = new Map([['/sdk.js', packed('@aptos-labs/ts-sdk', 'sdk')]])
+  for (const name of modules) files.set(`/${name}.js`, printed(join(import.meta.dirname, `${name}.ts`)))
+  const policy = `default-src 'none'; script-src 'self'; connect-src ${reaches.join(' ')}`
+  const server = createServer((request, response) => {
+    const script = files.get(String(request.url))
+    if (script !== undefined) response.writeHead(200, { 'content-type': 'text/javascript; charset=utf-8' }).end(script)
+    else if (request.url === '/') response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }).end(html)
+    else response.writeHead(404).end()
+  })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  t.teardown(async () => {
+    server.closeAllConnections()
+    await new Promise(resolve => { server.close(resolve) })
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** A fresh client in a page, and the page. */
+export async function readerInPage (context: BrowserContext, pageUrl: string, nodeUrl: string, ground: Ground): Promise<Reader & { page: Page }> {
+  const page = await context.newPage()
+  let sent: string[] = []
+  page.on('request', request => {
+    const { origin, pathname, search } = new URL(request.url())
+    if (origin === nodeUrl) sent.push(`${request.method()} ${pathname}${search}`)
+  })
+  await page.goto(pageUrl)
+  await page.waitForFunction('globalThis.tell !== undefined')
+  return {
+    page,
+    async tell ({ title }) {
+      sent = []
+      const told = await page.evaluate<string>(`tell(${JSON.stringify(nodeUrl)}, ${JSON.stringify(title)}, ${JSON.stringify(ground)})`)
+      return { told, sent }
+    }
+  }
+}
+
+function printed (file: string): string {
+  const { ES2023: target } = ts.ScriptTarget
+  return ts.transpileModule(readFileSync(file, 'utf8'), { compilerOptions: { target, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true } }).outputText
+}
