@@ -20,6 +20,10 @@ const listings: Record<string, (aptos: Aptos, limit: number) => PageOf> = {
   modules: (aptos, limit) => async cursor => {
     const { modules, cursor: next } = await aptos.getAccountModulesPage({ accountAddress: cafe, options: { limit, ...(cursor !== undefined && { cursor }) } })
     return { items: modules, cursor: next }
+  },
+  resources: (aptos, limit) => async cursor => {
+    const { resources, cursor: next } = await aptos.getAccountResourcesPage({ accountAddress: cafe, options: { limit, ...(cursor !== undefined && { cursor }) } })
+    return { items: resources, cursor: next }
   }
 }
 
@@ -82,7 +86,8 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
     const { body } = await varve.get(`/v1/accounts/${cafe}/${listing}?ledger_version=${version}`)
     t.same(items, JSON.parse(body))
     const asked = sandbox.asked.total
-    const again = await walk(async cursor => await pagesOf(clientAt(t, varve.url), 2)(cursor ?? cursors[0]))
+    const pageOf = pagesOf(clientAt(t, varve.url), 2)
+    const again = await walk(async cursor => await pageOf(cursor ?? cursors[0]))
     t.same(again, { items: items.slice(2), cursors: cursors.slice(1) }, 'a page again is the same page')
     t.equal(sandbox.asked.total, asked, 'without asking a node')
   })

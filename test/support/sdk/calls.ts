@@ -24,6 +24,10 @@ const account = '0x1'
 const handle = '0x5eed'
 const seven = { key_type: 'u64', value_type: 'u64', key: '7' }
 const nobody = `0x${'77'.repeat(32)}`
+// The client wants every digit of an address that is not one of the first few.
+const player = `0x${'cafe'.padStart(64, '0')}`
+const coin = '0x1::aptos_coin::AptosCoin'
+const line = '0x42::game::Line<0x1::option::Option<u64>>'
 
 /** What a client can read. */
 export const reads: readonly Call[] = [
@@ -32,6 +36,17 @@ export const reads: readonly Call[] = [
   { title: 'modules', make: async aptos => await aptos.getAccountModules({ accountAddress: account }) },
   { title: 'modules of nobody', make: async aptos => await aptos.getAccountModules({ accountAddress: nobody }) },
   { title: 'a page of modules', showsCursor: true, make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 3 } }) },
+  { title: 'module', keptAs: 'account_module', make: async (aptos, { version }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'latest module', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin' }) },
+  { title: 'account', make: async aptos => await aptos.getAccountInfo({ accountAddress: player }) },
+  { title: 'account of nobody', make: async aptos => await aptos.getAccountInfo({ accountAddress: nobody }) },
+  { title: 'resources', make: async aptos => await aptos.getAccountResources({ accountAddress: player }) },
+  { title: 'a page of resources', showsCursor: true, make: async aptos => await aptos.getAccountResourcesPage({ accountAddress: player, options: { limit: 3 } }) },
+  { title: 'resource', keptAs: 'account_resource', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::BlockResource', options: { ledgerVersion: Number(version) } }) },
+  { title: 'resource of a type with arguments', keptAs: 'account_resource', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: player, resourceType: line, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'latest resource', make: async aptos => await aptos.getAccountResource({ accountAddress: player, resourceType: `0x1::coin::CoinStore<${coin}>` }) },
+  { title: 'balance of a coin', make: async aptos => await aptos.getBalance({ accountAddress: player, asset: coin }) },
+  { title: 'balance of an asset', make: async aptos => await aptos.getBalance({ accountAddress: `0x${'b0b'.padStart(64, '0')}`, asset: '0xa' }) },
   { title: 'table item', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(version) } }) },
   { title: 'table item of a number', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, value_type: 'u8' }, options: { ledgerVersion: Number(version) } }) },
   { title: 'table item of a struct', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, value_type: '0x42::game::Line<u64>' }, options: { ledgerVersion: BigInt(version) } }) },
@@ -46,6 +61,14 @@ export const reads: readonly Call[] = [
 export const refusals: readonly Call[] = [
   { title: 'table item that is not there', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: '18446744073709551615' }, options: { ledgerVersion: BigInt(version) } }) },
   { title: 'table item by a key of another type', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: 'x' }, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'resource that is not there', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: account, resourceType: line, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'latest resource that is not there', make: async aptos => await aptos.getAccountResource({ accountAddress: nobody, resourceType: `0x1::coin::CoinStore<${coin}>` }) },
+  { title: 'resource of a version to come', make: async (aptos, { futureVersion }) => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::BlockResource', options: { ledgerVersion: BigInt(futureVersion) } }) },
+  { title: 'resource of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::BlockResource', options: { ledgerVersion: BigInt(prunedVersion) } }) },
+  { title: 'module that is not there', make: async (aptos, { version }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing', options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'latest module that is not there', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing' }) },
+  { title: 'module of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: { ledgerVersion: BigInt(prunedVersion) } }) },
+  { title: 'the account that a key was first of', make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: nobody })).toString() },
   { title: 'table item of a version to come', make: async (aptos, { futureVersion }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(futureVersion) } }) },
   { title: 'table item of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(prunedVersion) } }) },
   { title: 'block of a version to come', make: async (aptos, { futureVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(futureVersion) }) },
@@ -58,5 +81,7 @@ export const refusals: readonly Call[] = [
 /** What varve refuses by itself, since no node could read it. */
 export const mistakes: readonly Call[] = [
   { title: 'table item by a type that is none', make: async aptos => await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } }) },
+  { title: 'resource of a type that is none', make: async aptos => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::<>' }) },
+  { title: 'module by a name that is none', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' }) },
   { title: 'modules from a cursor that is none', make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } }) }
 ]
