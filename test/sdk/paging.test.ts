@@ -4,6 +4,8 @@ import { freshSdk } from '../support/sdk/fresh.js'
 import { clientOf } from '../support/sdk/told.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
+// Listings are nothing that it remembers.
+const sdk = freshSdk()
 // The client wants every digit of an address that is not one of the first few.
 const cafe = `0x${'cafe'.padStart(64, '0')}`
 
@@ -41,7 +43,7 @@ async function walk (pageOf: PageOf, between: () => void = () => {}): Promise<Wa
 
 function clientAt (t: Test, url: string): Aptos {
   t.capture(console, 'info')
-  return clientOf(freshSdk(), url)
+  return clientOf(sdk, url)
 }
 
 /** A reader that knows the specification alone. */

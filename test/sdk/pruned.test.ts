@@ -6,6 +6,8 @@ import { freshSdk } from '../support/sdk/fresh.js'
 import { clientOf } from '../support/sdk/told.js'
 import { varveAtSandbox } from '../support/varve.js'
 
+// Blocks are nothing that it remembers.
+const sdk = freshSdk()
 const version = 2000
 const pruned = 600
 
@@ -30,7 +32,7 @@ async function archivedChain (t: Test, change: Parameters<typeof varveAtSandbox>
 
 function clientAt (t: Test, url: string): Aptos {
   t.capture(console, 'info')
-  return clientOf(freshSdk(), url)
+  return clientOf(sdk, url)
 }
 
 const readBlock = async (aptos: Aptos): Promise<unknown> => await aptos.getBlockByVersion({ ledgerVersion: version })

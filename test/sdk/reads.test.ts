@@ -2,7 +2,8 @@ import t, { type Test } from 'tap'
 import { type Sandbox } from '../../src/sandbox/sandbox.js'
 import { mistakes, reads, refusals } from '../support/sdk/calls.js'
 import { groundOf, type Readers, sameThroughVarve } from '../support/sdk/compare.js'
-import { readerInNode } from '../support/sdk/fresh.js'
+import { freshSdk, readerInNode } from '../support/sdk/fresh.js'
+import { clientOf } from '../support/sdk/told.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 function readersOf (t: Test, sandbox: Sandbox, varve: TestVarve): Readers {
@@ -37,4 +38,16 @@ t.test('what no node could read varve refuses in its own words: to the client an
     t.match(JSON.parse(ours.told), { error: { class: 'AptosApiError', status: 400, data: { error_code: 'invalid_input' } } })
   }
   t.equal(sandbox.asked.total, mistakes.length, 'by the direct reads alone')
+})
+
+t.test('where varve wants a key the client\'s own is taken, and goes no further; a client without one is told what it lacks', async t => {
+  t.capture(console, 'info')
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { clients: { required: true, keys: [{ name: 'app', key: 'of-the-app' }] } })
+  const sdk = freshSdk()
+  const read = async (config: object): Promise<unknown> => await clientOf(sdk, varve.url, config).getBlockByVersion({ ledgerVersion: BigInt(groundOf(sandbox).version) })
+  t.match(await read({ API_KEY: 'of-the-app' }), { block_height: '446' })
+  t.match(await read({ HEADERS: { 'x-api-key': 'of-the-app' } }), { block_height: '446' })
+  t.ok(sandbox.asked.total > 0)
+  t.notMatch(JSON.stringify(sandbox.asked.log), /of-the-app|authorization|api-key/i)
+  for (const config of [{}, { API_KEY: 'another' }]) await t.rejects(read(config), { name: 'AptosApiError', status: 401, data: { message: String, error_code: 'web_framework_error', vm_error_code: null } })
 })

@@ -1,12 +1,12 @@
-import type { Aptos } from '@aptos-labs/ts-sdk'
+import type { Aptos, ClientConfig } from '@aptos-labs/ts-sdk'
 import type { Call, Ground } from './calls.js'
 
 /** The client as it comes. */
 export type Sdk = typeof import('@aptos-labs/ts-sdk')
 
 /** A client of a node, or of what stands for one. */
-export function clientOf ({ Aptos, AptosConfig, Network }: Sdk, nodeUrl: string): Aptos {
-  return new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: `${nodeUrl}/v1` }))
+export function clientOf ({ Aptos, AptosConfig, Network }: Sdk, nodeUrl: string, clientConfig: ClientConfig = {}): Aptos {
+  return new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: `${nodeUrl}/v1`, clientConfig }))
 }
 
 /** What a call gives or fails with, as one text: to the letter the same where a caller could see no difference. */
