@@ -1,6 +1,7 @@
 import { shortAddress } from './address.js'
+import { viewsOf } from './framework-views.js'
 import { type Module } from './modules.js'
-import { oracleAbi, oracleAddress } from './oracle-module.js'
+import { oracleAbi, oracleAddress, viewRecord } from './oracle-module.js'
 import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
 
@@ -22,7 +23,11 @@ function drawnAbi (module: Module, rendering: Rendering): ModuleRecord['abi'] {
     address,
     name: module.name,
     friends: mark(0) % 3 === 0 ? [`${address}::${module.name}_admin`] : [],
-    exposed_functions: Array.from({ length: 1 + mark(1) % 3 }, (_, index) => functionRecord(index, mark(2 + index))),
+    exposed_functions: [
+      ...Array.from({ length: 1 + mark(1) % 3 }, (_, index) => functionRecord(index, mark(2 + index))),
+      // What can be called is told of, since clients read here what to send.
+      ...Object.entries(viewsOf(address, module.name)).map(([name, declared]) => viewRecord(name, declared))
+    ],
     structs: Array.from({ length: 1 + mark(6) % 2 }, (_, index) => structRecord(index, mark(7 + index), rendering))
   }
 }

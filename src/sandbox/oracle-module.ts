@@ -38,15 +38,7 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
     friends: [],
     exposed_functions: [
       { name: 'set_price', visibility: 'public', is_entry: true, is_view: false, generic_type_params: [], params: ['&signer', 'u64'], return: [] },
-      ...Object.entries<Declared>(oracle).map(([name, { types, params, returns }]): FunctionAbi => ({
-        name,
-        visibility: 'public',
-        is_entry: false,
-        is_view: true,
-        generic_type_params: Array.from({ length: types }, () => ({ constraints: [] })),
-        params: [...params],
-        return: [...returns]
-      }))
+      ...Object.entries<Declared>(oracle).map(([name, declared]) => viewRecord(name, declared))
     ],
     structs: [{
       name: 'Price',
@@ -58,5 +50,18 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
       fields: [{ name: 'value', type: 'u128' }, { name: 'rising', type: 'bool' }],
       ...variants && { variants: [] }
     }]
+  }
+}
+
+/** A function that answers questions, as an interface tells of it. */
+export function viewRecord (name: string, { types, params, returns }: Declared): FunctionAbi {
+  return {
+    name,
+    visibility: 'public',
+    is_entry: false,
+    is_view: true,
+    generic_type_params: Array.from({ length: types }, () => ({ constraints: [] })),
+    params: [...params],
+    return: [...returns]
   }
 }

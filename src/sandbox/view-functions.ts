@@ -3,6 +3,7 @@ import { type Address } from './address.js'
 import { balanceAt } from './balances.js'
 import { digest, Draws } from './digest.js'
 import { type DrawnValue } from './drawn-value.js'
+import { frameworkViews } from './framework-views.js'
 import { type Ledger } from './ledger.js'
 import { oracle, oracleModule } from './oracle-module.js'
 import { resourceAt } from './resources.js'
@@ -29,13 +30,15 @@ export interface ViewFunction {
 
 const aboveHundred = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
 
+const { account, block, coin, timestamp } = frameworkViews
+
 const functions: ReadonlyMap<string, ViewFunction> = new Map([
   ...Object.entries(oracle).map(([name, declared]) => [`${oracleModule}::${name}`, { ...declared, run: runOf(name) }] as const),
-  ['0x1::account::exists_at', { types: 0, params: ['address'], returns: ['bool'], run: call => [boolValue(hasAccount(addressIn(call)))] }],
-  ['0x1::account::get_sequence_number', { types: 0, params: ['address'], returns: ['u64'], run: call => [u64Value(sequenceAt(call.ledger, addressIn(call), call.version))] }],
-  ['0x1::block::get_current_block_height', { types: 0, params: [], returns: ['u64'], run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)] }],
-  ['0x1::coin::balance', { types: 1, params: ['address'], returns: ['u64'], run: call => [u64Value(balanceOf(call))] }],
-  ['0x1::timestamp::now_microseconds', { types: 0, params: [], returns: ['u64'], run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).timestampUsec)] }]
+  ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(hasAccount(addressIn(call)))] }],
+  ['0x1::account::get_sequence_number', { ...account.get_sequence_number, run: call => [u64Value(sequenceAt(call.ledger, addressIn(call), call.version))] }],
+  ['0x1::block::get_current_block_height', { ...block.get_current_block_height, run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)] }],
+  ['0x1::coin::balance', { ...coin.balance, run: call => [u64Value(balanceOf(call))] }],
+  ['0x1::timestamp::now_microseconds', { ...timestamp.now_microseconds, run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).timestampUsec)] }]
 ] as ReadonlyArray<readonly [string, ViewFunction]>)
 
 /** A view function by its name in full. */
