@@ -16,13 +16,13 @@ t.test('what the official client reads through varve is what it reads from the n
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned } })
     // The cursors of pinned listings carry a version: they have a test of their own.
     const calls = reads.filter(({ showsCursor }) => !pinned || showsCursor !== true)
-    await sameThroughVarve(t, sandbox, calls, readersOf(t, sandbox, varve))
+    await sameThroughVarve(t, sandbox, calls, 'value', readersOf(t, sandbox, varve))
   }
 })
 
 t.test('what the node refuses the official client, varve refuses with the same error', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  await sameThroughVarve(t, sandbox, refusals, readersOf(t, sandbox, varve))
+  await sameThroughVarve(t, sandbox, refusals, 'error', readersOf(t, sandbox, varve))
 })
 
 t.test('what no node could read varve refuses in its own words: to the client an error of the same class, status and members', async t => {
@@ -42,7 +42,7 @@ t.test('what no node could read varve refuses in its own words: to the client an
 
 t.test('where varve wants a key the client\'s own is taken, and goes no further; a client without one is told what it lacks', async t => {
   t.capture(console, 'info')
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { clients: { required: true, keys: [{ name: 'app', key: 'of-the-app' }] } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { clients: { required: true, keys: [{ name: 'app', key: 'of-the-app', requestsPerSecond: null }] } })
   const sdk = freshSdk()
   const read = async (config: object): Promise<unknown> => await clientOf(sdk, varve.url, config).getBlockByVersion({ ledgerVersion: BigInt(groundOf(sandbox).version) })
   t.match(await read({ API_KEY: 'of-the-app' }), { block_height: '446' })

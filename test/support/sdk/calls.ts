@@ -1,4 +1,5 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
+import type { EndpointName } from '../../../src/sandbox/sandbox.js'
 
 /** What of a chain is asked for, in a form that a page can be handed. */
 export interface Ground {
@@ -14,7 +15,7 @@ export interface Ground {
 export interface Call {
   readonly title: string
   /** The endpoint whose history it reads: where varve keeps that, the second time asks no node. Left out for what is of the moment. */
-  readonly keptAs?: string
+  readonly keptAs?: EndpointName
   /** Whether what it gives holds a cursor. */
   readonly showsCursor?: true
   readonly make: (aptos: Aptos, ground: Ground) => Promise<unknown>
@@ -27,6 +28,7 @@ const nobody = `0x${'77'.repeat(32)}`
 // The client wants every digit of an address that is not one of the first few.
 const player = `0x${'cafe'.padStart(64, '0')}`
 const coin = '0x1::aptos_coin::AptosCoin'
+const oracle = `0x${'feed'.padStart(64, '0')}::oracle` as const
 const line = '0x42::game::Line<0x1::option::Option<u64>>'
 
 /** What a client can read. */
@@ -47,6 +49,11 @@ export const reads: readonly Call[] = [
   { title: 'latest resource', make: async aptos => await aptos.getAccountResource({ accountAddress: player, resourceType: `0x1::coin::CoinStore<${coin}>` }) },
   { title: 'balance of a coin', make: async aptos => await aptos.getBalance({ accountAddress: player, asset: coin }) },
   { title: 'balance of an asset', make: async aptos => await aptos.getBalance({ accountAddress: `0x${'b0b'.padStart(64, '0')}`, asset: '0xa' }) },
+  { title: 'coins of an account', make: async aptos => await aptos.getAccountAPTAmount({ accountAddress: player }) },
+  { title: 'view', keptAs: 'view', make: async (aptos, { version }) => await aptos.view({ payload: { function: `${oracle}::several`, functionArguments: [255, 2n ** 100n, true, 'text \u00e9', [1, 2, 3], [2n ** 64n - 1n, 0n], account] }, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'view with a type, in the node\'s JSON', keptAs: 'view', make: async (aptos, { version }) => await aptos.viewJson({ payload: { function: `${oracle}::price_of`, typeArguments: [coin], functionArguments: ['7'] }, options: { ledgerVersion: Number(version) } }) },
+  { title: 'view of the moment', make: async aptos => await aptos.view({ payload: { function: '0x1::coin::balance', typeArguments: [coin], functionArguments: [player] } }) },
+  { title: 'view of the moment, in JSON', make: async aptos => await aptos.viewJson({ payload: { function: '0x1::block::get_current_block_height' } }) },
   { title: 'table item', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(version) } }) },
   { title: 'table item of a number', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, value_type: 'u8' }, options: { ledgerVersion: Number(version) } }) },
   { title: 'table item of a struct', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, value_type: '0x42::game::Line<u64>' }, options: { ledgerVersion: BigInt(version) } }) },
@@ -59,7 +66,7 @@ export const reads: readonly Call[] = [
 
 /** What a client can be refused. */
 export const refusals: readonly Call[] = [
-  { title: 'table item that is not there', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: '18446744073709551615' }, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'table item that is not there', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: '777777' }, options: { ledgerVersion: BigInt(version) } }) },
   { title: 'table item by a key of another type', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: 'x' }, options: { ledgerVersion: BigInt(version) } }) },
   { title: 'resource that is not there', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: account, resourceType: line, options: { ledgerVersion: BigInt(version) } }) },
   { title: 'latest resource that is not there', make: async aptos => await aptos.getAccountResource({ accountAddress: nobody, resourceType: `0x1::coin::CoinStore<${coin}>` }) },
@@ -69,6 +76,12 @@ export const refusals: readonly Call[] = [
   { title: 'latest module that is not there', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing' }) },
   { title: 'module of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: { ledgerVersion: BigInt(prunedVersion) } }) },
   { title: 'the account that a key was first of', make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: nobody })).toString() },
+  { title: 'view that aborts', make: async (aptos, { version }) => await aptos.view({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: [101] }, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'view of the moment that aborts', make: async aptos => await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: ['101'] } }) },
+  { title: 'view of no function', make: async aptos => await aptos.viewJson({ payload: { function: '0x1::coin::nothing' } }) },
+  { title: 'view with an argument too few', make: async (aptos, { version }) => await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred` }, options: { ledgerVersion: BigInt(version) } }) },
+  { title: 'view of a version to come', make: async (aptos, { futureVersion }) => await aptos.viewJson({ payload: { function: `${oracle}::height` }, options: { ledgerVersion: BigInt(futureVersion) } }) },
+  { title: 'view of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.viewJson({ payload: { function: `${oracle}::height` }, options: { ledgerVersion: BigInt(prunedVersion) } }) },
   { title: 'table item of a version to come', make: async (aptos, { futureVersion }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(futureVersion) } }) },
   { title: 'table item of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(prunedVersion) } }) },
   { title: 'block of a version to come', make: async (aptos, { futureVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(futureVersion) }) },

@@ -1,6 +1,6 @@
 import { type Test } from 'tap'
 import { endpointNames } from '../../../src/reads/endpoints.js'
-import { type Sandbox } from '../../../src/sandbox/sandbox.js'
+import { type EndpointName, type Sandbox } from '../../../src/sandbox/sandbox.js'
 import { type Call, type Ground } from './calls.js'
 import { type Reader } from './fresh.js'
 
@@ -26,22 +26,23 @@ export interface Readers {
 }
 
 /** Makes every call of the node and twice through varve: each time what is sent and what comes of it is the same, and the second time no node is asked for history. */
-export async function sameThroughVarve (t: Test, sandbox: Sandbox, calls: readonly Call[], { direct, first, second }: Readers): Promise<void> {
+export async function sameThroughVarve (t: Test, sandbox: Sandbox, calls: readonly Call[], outcome: 'value' | 'error', { direct, first, second }: Readers): Promise<void> {
   for (const call of calls) {
     const truth = await direct.tell(call)
+    t.equal(truth.told.indexOf(`{"${outcome}":`), 0, `${call.title}: ${outcome}`)
     // What a client remembers would be the same whatever varve said.
     t.ok(truth.sent.length > 0, `${call.title}: is asked for`)
     sandbox.asked.reset()
     t.same(await first.tell(call), truth, `${call.title}: the first time`)
-    const asked = sandbox.asked.total
+    const asked = sandbox.asked.of(call.keptAs ?? 'other')
     t.same(await second.tell(call), truth, `${call.title}: the second time`)
     if (!isKept(call)) continue
     t.ok(asked > 0, `${call.title}: a node is asked`)
-    t.equal(sandbox.asked.total, asked, `${call.title}: and never again`)
+    t.equal(sandbox.asked.of(call.keptAs), asked, `${call.title}: and never again`)
   }
 }
 
 /** Whether varve has the endpoint that a call reads the history of. */
-function isKept ({ keptAs }: Call): boolean {
-  return keptAs !== undefined && (endpointNames as readonly string[]).includes(keptAs)
+function isKept (call: Call): call is Call & { keptAs: EndpointName } {
+  return call.keptAs !== undefined && (endpointNames as readonly string[]).includes(call.keptAs)
 }
