@@ -2,7 +2,7 @@ import { type BrowserContext } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
 import { startChromium } from '../support/browser.js'
-import { type Call, reads, refusals } from '../support/sdk/calls.js'
+import { callOf, reads, refusals } from '../support/sdk/calls.js'
 import { groundOf, sameThroughVarve } from '../support/sdk/compare.js'
 import { readerInNode } from '../support/sdk/fresh.js'
 import { pageWithSdk, readerInPage } from '../support/sdk/page.js'
@@ -14,12 +14,6 @@ async function contextOf (t: Test): Promise<BrowserContext> {
   const context = await (await browser).newContext()
   t.teardown(async () => { await context.close() })
   return context
-}
-
-function callOf (title: string): Call {
-  const call = [...reads, ...refusals].find(call => call.title === title)
-  if (call === undefined) throw new Error(`there is no call ${title}`)
-  return call
 }
 
 const linesOf = ({ asked }: Sandbox): string => asked.log.flatMap(({ headers }) => headers).join('\n')

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Sandbox } from '../../src/sandbox/sandbox.js'
-import { mistakes, reads, refusals } from '../support/sdk/calls.js'
+import { callOf, mistakes, reads, refusals } from '../support/sdk/calls.js'
 import { groundOf, type Readers, sameThroughVarve } from '../support/sdk/compare.js'
 import { freshSdk, readerInNode } from '../support/sdk/fresh.js'
 import { clientOf } from '../support/sdk/told.js'
@@ -23,6 +23,11 @@ t.test('what the official client reads through varve is what it reads from the n
 t.test('what the node refuses the official client, varve refuses with the same error', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   await sameThroughVarve(t, sandbox, refusals, 'error', readersOf(t, sandbox, varve))
+})
+
+t.test('an account that is not there is told of alike, by a node that takes no address for one and through varve', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { statelessAccounts: false })
+  await sameThroughVarve(t, sandbox, [callOf('account of nobody')], 'error', readersOf(t, sandbox, varve))
 })
 
 t.test('what no node could read varve refuses in its own words: to the client an error of the same class, status and members', async t => {

@@ -98,3 +98,10 @@ export const mistakes: readonly Call[] = [
   { title: 'module by a name that is none', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' }) },
   { title: 'modules from a cursor that is none', make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } }) }
 ]
+
+/** A call by its title. */
+export function callOf (title: string): Call {
+  const call = [...reads, ...refusals].find(call => call.title === title)
+  if (call === undefined) throw new Error(`there is no call ${title}`)
+  return call
+}

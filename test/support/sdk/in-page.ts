@@ -1,4 +1,4 @@
-import { reads, refusals, type Ground } from './calls.js'
+import { callOf, type Ground } from './calls.js'
 import { clientOf, type Sdk, toldBy } from './told.js'
 
 // What a page is: the client was loaded into it before.
@@ -9,7 +9,5 @@ const clients = new Map<string, ReturnType<typeof clientOf>>()
 page.tell = async (nodeUrl: string, title: string, ground: Ground): Promise<string> => {
   const aptos = clients.get(nodeUrl) ?? clientOf(page.sdk, nodeUrl)
   clients.set(nodeUrl, aptos)
-  const call = [...reads, ...refusals].find(call => call.title === title)
-  if (call === undefined) throw new Error(`there is no call ${title}`)
-  return await toldBy(page.sdk, aptos, call, ground)
+  return await toldBy(page.sdk, aptos, callOf(title), ground)
 }
