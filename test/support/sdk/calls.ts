@@ -9,6 +9,9 @@ export interface Ground {
   readonly prunedVersion: string
   readonly prunedHeight: string
   readonly futureVersion: string
+  /** A transaction of long ago, and one that waits. */
+  readonly hash: string
+  readonly waitingHash: string
 }
 
 /** A call of the client, made of a node and through varve, in Node and in a page. */
@@ -27,6 +30,7 @@ const seven = { key_type: 'u64', value_type: 'u64', key: '7' }
 const nobody = `0x${'77'.repeat(32)}`
 // The client wants every digit of an address that is not one of the first few.
 const player = `0x${'cafe'.padStart(64, '0')}`
+const sender = `0x${'a11ce'.padStart(64, '0')}`
 const coin = '0x1::aptos_coin::AptosCoin'
 const oracle = `0x${'feed'.padStart(64, '0')}::oracle` as const
 const line = '0x42::game::Line<0x1::option::Option<u64>>'
@@ -61,7 +65,16 @@ export const reads: readonly Call[] = [
   { title: 'block by version', keptAs: 'block_by_version', make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(version) }) },
   { title: 'block by version with its transactions', keptAs: 'block_by_version', make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: Number(version), options: { withTransactions: true } }) },
   { title: 'block by height', keptAs: 'block_by_height', make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: BigInt(height) }) },
-  { title: 'block by height with its transactions', keptAs: 'block_by_height', make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: Number(height), options: { withTransactions: true } }) }
+  { title: 'block by height with its transactions', keptAs: 'block_by_height', make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: Number(height), options: { withTransactions: true } }) },
+  { title: 'transaction by version', keptAs: 'transaction_by_version', make: async (aptos, { version }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(version) }) },
+  { title: 'transaction by hash', keptAs: 'transaction_by_hash', make: async (aptos, { hash }) => await aptos.getTransactionByHash({ transactionHash: hash }) },
+  { title: 'transactions from a version', keptAs: 'transactions', make: async (aptos, { version }) => await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } }) },
+  { title: 'latest transactions', make: async aptos => await aptos.getTransactions() },
+  { title: 'transactions of an account', make: async aptos => await aptos.getAccountTransactions({ accountAddress: sender }) },
+  { title: 'transactions of an account from a number', make: async aptos => await aptos.getAccountTransactions({ accountAddress: sender, options: { offset: 20, limit: 3 } }) },
+  { title: 'whether a transaction waits', make: async (aptos, { hash }) => await aptos.isPendingTransaction({ transactionHash: hash }) },
+  { title: 'whether one waits that does', make: async (aptos, { waitingHash }) => await aptos.isPendingTransaction({ transactionHash: waitingHash }) },
+  { title: 'waiting for a transaction that is committed', make: async (aptos, { hash }) => await aptos.waitForTransaction({ transactionHash: hash, options: { checkSuccess: false } }) }
 ]
 
 /** What a client can be refused. */
@@ -88,6 +101,12 @@ export const refusals: readonly Call[] = [
   { title: 'block of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(prunedVersion) }) },
   { title: 'block of a height to come', make: async (aptos, { futureVersion }) => await aptos.getBlockByHeight({ blockHeight: BigInt(futureVersion) }) },
   { title: 'block of a pruned height', make: async (aptos, { prunedHeight }) => await aptos.getBlockByHeight({ blockHeight: BigInt(prunedHeight) }) },
+  { title: 'transaction of a version to come', make: async (aptos, { futureVersion }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(futureVersion) }) },
+  { title: 'transaction of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(prunedVersion) }) },
+  { title: 'transaction of an unknown hash', make: async aptos => await aptos.getTransactionByHash({ transactionHash: nobody }) },
+  { title: 'transactions from a version to come', make: async (aptos, { futureVersion }) => await aptos.getTransactions({ options: { offset: BigInt(futureVersion) } }) },
+  { title: 'transactions from a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTransactions({ options: { offset: BigInt(prunedVersion), limit: 7 } }) },
+  { title: 'no transactions', make: async aptos => await aptos.getTransactions({ options: { limit: 0 } }) },
   { title: 'a page of no modules', make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 0 } }) }
 ]
 
@@ -96,6 +115,7 @@ export const mistakes: readonly Call[] = [
   { title: 'table item by a type that is none', make: async aptos => await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } }) },
   { title: 'resource of a type that is none', make: async aptos => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::<>' }) },
   { title: 'module by a name that is none', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' }) },
+  { title: 'transaction by a hash that is none', make: async aptos => await aptos.getTransactionByHash({ transactionHash: '0x12' }) },
   { title: 'modules from a cursor that is none', make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } }) }
 ]
 

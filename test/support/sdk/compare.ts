@@ -1,6 +1,8 @@
 import { type Test } from 'tap'
 import { endpointNames } from '../../../src/reads/endpoints.js'
+import { transactionHash } from '../../../src/sandbox/kinds/committed.js'
 import { type EndpointName, type Sandbox } from '../../../src/sandbox/sandbox.js'
+import { waitingTransactions } from '../../../src/sandbox/transactions.js'
 import { type Call, type Ground } from './calls.js'
 import { type Reader } from './fresh.js'
 
@@ -8,13 +10,16 @@ import { type Reader } from './fresh.js'
 export function groundOf ({ ledger }: Sandbox): Ground {
   const block = ledger.block(446)
   const { version, blockHeight } = ledger.oldest
+  const [waiting] = waitingTransactions(ledger, ledger.height)
   return {
     version: String(block.firstVersion + 2n),
     // Of a block that is kept already no node is asked.
     height: String(block.height + 1n),
     prunedVersion: String(version - 1n),
     prunedHeight: String(blockHeight - 1n),
-    futureVersion: String(ledger.head.version + 1_000_000n)
+    futureVersion: String(ledger.head.version + 1_000_000n),
+    hash: transactionHash(ledger, block.firstVersion + 1n),
+    waitingHash: String(waiting?.hash)
   }
 }
 
