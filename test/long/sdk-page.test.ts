@@ -59,7 +59,7 @@ t.test('the client\'s page sends its cookies, which varve keeps to itself, and t
   const set = async (value: string): Promise<void> => { sandbox.faults.add({ kind: 'headers', set: { 'set-cookie': `AWSALB=${value}; Path=/` } }) }
   const cookies = async (): Promise<string[]> => (await context.cookies()).map(({ name, value }) => `${name}=${value}`).sort()
   let asked = 0
-  for (const title of ['ledger info', 'modules', 'table item', 'block by version', 'latest table item', 'block by height']) {
+  for (const title of ['ledger info', 'modules', 'table item', 'block by version', 'latest table item', 'block by height', 'view', 'transactions of an account']) {
     sandbox.faults.clear()
     await set('through-varve')
     sandbox.asked.reset()

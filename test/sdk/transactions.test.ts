@@ -1,0 +1,58 @@
+import type { Aptos } from '@aptos-labs/ts-sdk'
+import t, { type Test } from 'tap'
+import { waitingTransactions } from '../../src/sandbox/transactions.js'
+import { freshSdk } from '../support/sdk/fresh.js'
+import { clientOf } from '../support/sdk/told.js'
+import { until } from '../support/until.js'
+import { varveAtSandbox } from '../support/varve.js'
+
+// Transactions are nothing that it remembers.
+const sdk = freshSdk()
+
+function clientAt (t: Test, url: string): Aptos {
+  t.capture(console, 'info')
+  return clientOf(sdk, url)
+}
+
+t.test('four hundred transactions from the first one on, of every committed kind, are through varve to the letter what they are at the node, and are asked for once', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 100, prunedBlocks: 0 })
+  const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
+  const kinds = new Set<string>()
+  const offsets = Array.from({ length: 4 }, (_, at) => at * 100)
+  const page = async (aptos: Aptos, offset: number): Promise<string> => JSON.stringify(await aptos.getTransactions({ options: { offset, limit: 100 } }))
+  for (const offset of offsets) {
+    const truth = await page(direct, offset)
+    for (const { type } of JSON.parse(truth) as Array<{ type: string }>) kinds.add(type)
+    t.equal(await page(through, offset), truth)
+  }
+  const asked = sandbox.asked.of('transactions')
+  for (const offset of offsets) await page(through, offset)
+  t.equal(sandbox.asked.of('transactions'), asked)
+  t.same([...kinds].sort(), ['block_epilogue_transaction', 'block_metadata_transaction', 'genesis_transaction', 'state_checkpoint_transaction', 'user_transaction', 'validator_transaction'])
+})
+
+t.test('a block that the node cuts the client fills up, through varve as directly', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blockTransactionsMax: 3 })
+  const block = sandbox.ledger.block(446)
+  const size = Number(block.lastVersion - block.firstVersion) + 1
+  t.ok(size > 5)
+  const read = async (url: string): Promise<unknown> => await clientAt(t, url).getBlockByVersion({ ledgerVersion: block.firstVersion, options: { withTransactions: true } })
+  const truth = await read(sandbox.url)
+  t.match(truth, { transactions: { length: size } })
+  t.ok(sandbox.asked.of('transactions') > 0)
+  for (const times of ['first', 'second']) t.same(await read(varve.url), truth, `the ${times} time`)
+})
+
+t.test('a transaction that the client waits for comes once the chain has taken it, by one long question that varve passes on', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { waitByHashMs: 30_000, blocks: 50, prunedBlocks: 0 })
+  const waiting = (): string | undefined => waitingTransactions(sandbox.ledger, sandbox.ledger.height)[0]?.hash
+  while (waiting() === undefined) sandbox.ledger.grow()
+  const hash = String(waiting())
+  const came = clientAt(t, varve.url).waitForTransaction({ transactionHash: hash, options: { checkSuccess: false } })
+  await until(() => sandbox.asked.of('transaction_wait_by_hash') === 1, 'the node is asked to wait')
+  t.equal(await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }), true)
+  sandbox.ledger.grow()
+  t.same(await came, await clientAt(t, sandbox.url).getTransactionByHash({ transactionHash: hash }))
+  t.equal(sandbox.asked.of('transaction_wait_by_hash'), 1)
+  t.equal(await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }), false, 'that it waited was not kept')
+})
