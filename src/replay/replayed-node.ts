@@ -59,9 +59,9 @@ export class ReplayedNode {
     const { status, lines, body } = inCodingOf(recorded, headers)
     const isWhole = recorded.broken === undefined
     writeHead(response, status, isWhole && hasBody(response.req.method, status) ? ofLength(lines, body.length) : lines)
-    if (body.length > 0) response.write(body)
+    if (!isWhole) response.write(body)
     await this.#waits(pair.took - (pair.head ?? 0), response)
-    if (isWhole) response.end()
+    if (isWhole) response.end(body)
     else breakOff(response, lines)
   }
 

@@ -1,8 +1,8 @@
 import { freePort } from '../free-port.js'
 
-// varve, its admin listener, a node and a Redis, as pages have them.
-const documented = [8080, 9464, 8081, 6379] as const
-const pattern = /\b(?:127\.0\.0\.1|localhost):(8080|9464|8081|6379)\b/g
+// varve, its admin listener, a node, one that is recorded or replayed, and a Redis, as pages have them.
+const documented = [8080, 9464, 8081, 8082, 6379] as const
+const pattern = /\b(?:127\.0\.0\.1|localhost):(8080|9464|8081|8082|6379)\b/g
 
 /** Free ports in the place of those that pages name, which may be taken where the pages are run. */
 export class Places {

@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createReadStream, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { readRecording } from '../../src/replay/reading.js'
+import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { ask } from '../support/client.js'
+import { killWithUs } from '../support/kill-with-us.js'
+import { replayed } from '../support/recorded.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const program = join(import.meta.dirname, '../../dist/cli.js')
+
+/** A recorder in a process of its own, as a person starts it. */
+async function record (t: Test, nodeUrl: string, limits = '', flags: readonly string[] = []): Promise<{ child: ChildProcess, url: string, file: string, said: () => string, ended: Promise<unknown[]> }> {
+  const folder = t.testdir()
+  const file = join(folder, 'report.jsonl')
+  const child = spawn('sh', ['-c', `${limits} exec "$0" "$@"`, process.execPath, ...flags, program, 'record', '--upstream', nodeUrl, '--out', file, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'pipe'] })
+  killWithUs(child, folder)
+  t.teardown(() => { child.kill('SIGKILL') })
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', text => { said += String(text) })
+  const ended = once(child, 'close')
+  await until(() => /passes on/.test(said), 'it listens')
+  return { child, url: /record: (\S+)/.exec(said)?.[1] ?? '', file, said: () => said, ended }
+}
+
+async function sandboxOf (t: Test): Promise<string> {
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => { await sandbox.close() })
+  return sandbox.url
+}
+
+t.test('Ctrl-C in the midst of everything: what is under way comes to its end, all is on the disk, and it says how much there is', async t => {
+  const { child, url, file, said, ended } = await record(t, await sandboxOf(t))
+  const varve = await varveAt(t, url)
+  const target = (nth: number): string => `/v1/blocks/by_version/${2000 + nth}?with_transactions=true`
+  const answers = new Map<string, string>()
+  const asking = Array.from({ length: 40 }, async (_, nth) => {
+    const { status, body } = await varve.get(target(nth * 20))
+    if (status === 200) answers.set(target(nth * 20), body)
+  })
+  await until(() => answers.size > 10, 'some are answered')
+  child.kill('SIGINT')
+  await Promise.all(asking)
+  t.same(await ended, [0, null])
+  t.match(said(), /\n\d+ questions with their answers in \d+ s, [\d.]+ [KM]B: .*report\.jsonl\n$/)
+  const { pairs, isTorn } = await readRecording(createReadStream(file))
+  t.equal(isTorn, false)
+  t.ok(said().includes(`\n${pairs.length} questions`))
+  const again = await varveAt(t, (await replayed(t, file)).url)
+  for (const [target, body] of answers) t.equal((await again.get(target)).body, body, target)
+})
+
+t.test('killed within a line it leaves a file that is read to its last whole line', async t => {
+  const server = createServer((_request, response) => { response.end('x'.repeat(8_000_000)) })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  t.teardown(() => { server.closeAllConnections(); server.close() })
+  const { child, url, file, ended } = await record(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const asking = (async () => { for (;;) await ask(url, '/v1/long') })().catch(() => {})
+  await until(() => readFileSync(file).length > 20_000_000, 'much is written')
+  child.kill('SIGKILL')
+  await ended
+  await asking
+  const { pairs } = await readRecording(createReadStream(file))
+  t.ok(pairs.length >= 2)
+  for (const { answer } of pairs) t.equal(answer?.body?.length, 8_000_000)
+})
+
+t.test('a file that the system lets grow no more ends it with a sentence and 1, and what it has is whole lines', async t => {
+  // What the system sends beside the error would end the process.
+  const { url, file, said, ended } = await record(t, await sandboxOf(t), 'ulimit -f 16;', ['--import', 'data:text/javascript,process.on("SIGXFSZ", () => {})'])
+  let nth = 0
+  const asking = (async () => { for (;;) await ask(url, `/v1/blocks/by_version/${2000 + nth++}?with_transactions=true`) })().catch(() => {})
+  t.same(await ended, [1, null])
+  await asking
+  t.match(said(), /report\.jsonl cannot be written: EFBIG: file too large, write\n/)
+  t.match(said(), /\n\d+ questions with their answers in [^\n]*\n {2}left out: \d+, since the disk did not take them\n/)
+  const { pairs, isTorn } = await readRecording(createReadStream(file))
+  t.ok(pairs.length > 0)
+  t.equal(isTorn, false)
+})
