@@ -7,6 +7,8 @@ const keyEvents = 1024n
 const mostRecords = 1024
 // More than this is not looked at for one read: what cannot be put together from the nearest is read from a node.
 const mostLookedAt = 256
+// Records outlive their pages while newer pages come.
+const mostLooks = 3
 const maxU64 = 2n ** 64n - 1n
 
 /**
@@ -37,14 +39,20 @@ export class SharedPages {
     const others = listed.filter(({ first, last }) => first !== wanted.first || last !== wanted.last)
     if (itself !== undefined && others.length < listed.length) return [itself]
     const isUsual = mayJoin || others.some(({ first, last }) => last - first >= wanted.last - wanted.first)
-    const chosen = isUsual ? coverOf(others, wanted) ?? [] : []
-    const found = await Promise.all(chosen.map(async page => {
-      const part = await get(keyOfPage(stream, page))
-      // It has expired, and its record leads nowhere.
-      if (part === undefined) await this.remove(client, stream, page)
-      return part
-    }))
-    return found.filter(part => part !== undefined)
+    return isUsual ? await this.#join(client, stream, wanted, others, get) : []
+  }
+
+  async #join<Found> (client: RedisClient, stream: string, wanted: EventRange, pages: readonly EventRange[], get: (key: string) => Promise<Found | undefined>): Promise<Found[]> {
+    let left = pages
+    for (let look = 0; look < mostLooks; look++) {
+      const chosen = await Promise.all((coverOf(left, wanted) ?? []).map(async page => ({ page, part: await get(keyOfPage(stream, page)) })))
+      const lost = chosen.filter(({ part }) => part === undefined).map(({ page }) => page)
+      if (lost.length === 0) return chosen.map(({ part }) => part).filter(part => part !== undefined)
+      // They have expired, and their records lead nowhere.
+      await Promise.all(lost.map(async page => { await this.remove(client, stream, page) }))
+      left = left.filter(page => !lost.includes(page))
+    }
+    return []
   }
 
   async add (client: RedisClient, stream: string, page: EventRange, ttlMs: number): Promise<void> {

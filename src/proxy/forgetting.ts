@@ -4,8 +4,7 @@ import { type StreamNames } from '../cache/stream-names.js'
 import { isToForget, type StreamEvents, type ToForget } from '../cache/to-share.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type Accept } from '../reads/accept.js'
-import { isOfBlock, keysOf, momentKeyOf, pagesOf, type Read } from '../reads/read.js'
-import { eventsOf } from './pages.js'
+import { eventsOf, isOfBlock, keysOf, momentKeyOf, pagesOf, type Read } from '../reads/read.js'
 
 const forms: readonly Accept[] = ['json', 'bcs']
 // A fetch under way looks back no further; beyond that it is taken to be meant.

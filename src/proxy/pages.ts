@@ -1,17 +1,11 @@
 import { type Entry, type PageRange } from '../cache/entry.js'
 import { joinedPage } from '../cache/joined-page.js'
-import { type EventRange } from '../cache/page-index.js'
 import { type StreamEvents } from '../cache/to-share.js'
 import { type Chain } from '../ledger/tracker.js'
 import { type EventPage } from '../reads/event-page.js'
-import { namesStream, pageKeyOf, pagesOf, type Read, type ReadKeys } from '../reads/read.js'
+import { eventsOf, namesStream, pageKeyOf, pagesOf, type Read, type ReadKeys } from '../reads/read.js'
 import { type Parts } from './parts.js'
 import { spaceOf, streamOf } from './streams.js'
-
-/** The events that a full page has. */
-export function eventsOf ({ start, limit }: NonNullable<Read['page']>): EventRange {
-  return { first: start, last: start + limit - 1n }
-}
 
 /** The events that a read asks for by its own path, wherever that leads. */
 export function askedAs ({ page, path }: Read, chain: Chain): StreamEvents | undefined {

@@ -28,8 +28,8 @@ export async function recall (parts: Parts, read: Read, keys: ReadKeys, chain: C
     parts.streamNames.learn(path, named, found.stored.stamped.position.head.version, found.ttlMs)
     return await recallPage(parts, parts.shared, { read, page, keys, chain, stream: named })
   }
-  // Versions of varve that did not ask for the stream kept such a page for its path.
-  if (page !== undefined && readEventPage(found.stored.body)?.stream !== undefined) return undefined
+  // What stands there instead of a name is no page; and versions of varve that did not look at guids kept every page for its path.
+  if (page !== undefined && (found.stored.key === path || readEventPage(found.stored.body)?.stream !== undefined)) return undefined
   const entry = entryFrom(parts, found, rangeIn(found, keys))
   // What was purged while it was on its way may be this.
   if (!parts.forgetting.hasMeant(entry, purges)) parts.memory.set(entry)

@@ -126,6 +126,11 @@ export function pageKeyOf (stream: string, { start, limit }: NonNullable<Read['p
   return `${stream}?start=${start}&limit=${limit}`
 }
 
+/** The events that a full page has, by their sequence numbers. */
+export function eventsOf ({ start, limit }: NonNullable<Read['page']>): { readonly first: bigint, readonly last: bigint } {
+  return { first: start, last: start + limit - 1n }
+}
+
 /** The same read at a version: what a latest read turns out to have been. */
 export function atVersion (read: Read, version: bigint): Read {
   return { ...read, version, speaksOf: version }

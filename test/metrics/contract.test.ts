@@ -8,7 +8,7 @@ import { varveAt } from '../support/varve.js'
 
 // The six of the specification, what real nodes serve beside them, and all that varve does not know.
 const endpoint = ['table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version', 'index', 'account', 'account_resources', 'account_resource',
-  'account_balance', 'account_module', 'raw_table_item', 'view', 'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions', 'other']
+  'account_balance', 'account_module', 'raw_table_item', 'view', 'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions', 'events_by_creation_number', 'other']
 const outcome = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'refused']
 const named = null
 
