@@ -29,7 +29,7 @@ const user = (version: number | string = 50, more: object = {}): object => ({ ve
 
 t.test('a committed transaction within the window is kept, by its version and by its hash, and tells its version', async t => {
   for (const read of [byHash, byVersion]) {
-    t.strictSame(verdictOn(read, user()).lifetime, { ttlMs: undefined, block: undefined, lowestVersion: 50n })
+    t.strictSame(verdictOn(read, user()).lifetime, { ttlMs: undefined, block: undefined, lowestVersion: 50n, page: undefined })
     t.equal(whyNot(read, JSON.stringify(user()).replace('ab', 'AB')), undefined, 'a hash is a number')
   }
   t.equal(whyNot(byHash, user(10)), undefined)
@@ -53,7 +53,7 @@ const listing = (query: string): Read => readOf(`/v1/transactions?${query}`)
 const run = (first: number, count: number): object[] => Array.from({ length: count }, (_, at) => user(first + at))
 
 t.test('a list from a version on is kept when it is full, or cut by the node\'s own limit before the head', async t => {
-  t.strictSame(verdictOn(listing('start=50&limit=3'), run(50, 3)).lifetime, { ttlMs: undefined, block: undefined, lowestVersion: 50n })
+  t.strictSame(verdictOn(listing('start=50&limit=3'), run(50, 3)).lifetime, { ttlMs: undefined, block: undefined, lowestVersion: 50n, page: undefined })
   t.equal(whyNot(listing('start=50'), run(50, 25)), undefined)
   t.equal(whyNot(listing('start=50&limit=1000'), run(50, 10)), undefined, 'a node lists no more at a time')
   t.equal(whyNot(listing('start=88&limit=3'), run(88, 3)), undefined, 'it ends with the ledger, and is full')
@@ -77,7 +77,7 @@ const block = { block_height: '5', block_hash: '0xab', block_timestamp: '5', fir
 const byHeight = readOf('/v1/blocks/by_height/5')
 
 t.test('a block asked for by its height is judged as one asked for by a version', async t => {
-  t.strictSame(verdictOn(byHeight, block).lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined })
+  t.strictSame(verdictOn(byHeight, block).lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined, page: undefined })
   t.equal(whyNot(readOf('/v1/blocks/by_height/6'), block), 'wrong_block')
   t.equal(whyNot(byHeight, { ...block, last_version: '90' }), 'newest_block')
   t.equal(whyNot(byHeight, block, { 'x-aptos-block-height': '5' }), 'newest_block')

@@ -127,7 +127,7 @@ function verdictOn (change: object, asked = headOf, stamped: Record<string, stri
 
 t.test('a final block that holds the version asked for stays true for ever, for every version inside it', async t => {
   const { lifetime } = judge(headOf, answer({ body: JSON.stringify(block) }), bounds)
-  t.strictSame(lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined })
+  t.strictSame(lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined, page: undefined })
   t.equal(judge(wholeOf, answer({ body: JSON.stringify({ ...block, ...holding(10) }) }), bounds).lifetime?.block?.last, 59n)
   for (const version of [50, 59]) t.equal(verdictOn({}, read(`/v1/blocks/by_version/${version}`)), undefined, `asked for by ${version}`)
   t.equal(verdictOn({ block_height: '0', first_version: '0', last_version: '0' }, read('/v1/blocks/by_version/0'), { 'x-aptos-ledger-oldest-version': '0' }), undefined, 'the first block of a chain')
