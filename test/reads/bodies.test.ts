@@ -111,20 +111,34 @@ const guid = { creation_number: '3', account_address: '0x1' }
 const event = (sequence: number | bigint, version: number | bigint, change: Fields = {}): object =>
   ({ version: String(version), guid, sequence_number: String(sequence), type: '0x1::block::NewBlockEvent', data: { version: '0', guid: 1, text: '"sequence_number":"9"' }, ...change })
 const page = (...events: unknown[]): EventPage | undefined => readEventPage(Buffer.from(JSON.stringify(events)))
+const told = (...events: unknown[]): object => {
+  const { offsets, ...rest } = page(...events) ?? {}
+  return rest
+}
+const stream = `/v1/accounts/0x${'1'.padStart(64, '0')}/events/3`
 
 t.test('a page of events tells where it begins and ends', async t => {
-  t.strictSame(page(event(5, 100), event(6, 100), event(7, 130)), {
-    count: 3, first: 5n, last: 7n, isContiguous: true, lowestVersion: 100n, highestVersion: 130n
+  t.strictSame(told(event(5, 100), event(6, 100), event(7, 130)), {
+    stream, count: 3, first: 5n, last: 7n, isContiguous: true, lowestVersion: 100n, highestVersion: 130n
   })
-  t.strictSame(page(event(maxU64, maxU64 - 1n)), {
-    count: 1, first: maxU64, last: maxU64, isContiguous: true, lowestVersion: maxU64 - 1n, highestVersion: maxU64 - 1n
+  t.strictSame(told(event(maxU64, maxU64 - 1n)), {
+    stream, count: 1, first: maxU64, last: maxU64, isContiguous: true, lowestVersion: maxU64 - 1n, highestVersion: maxU64 - 1n
   })
   const turned = JSON.stringify([Object.fromEntries(Object.entries(event(5, 9007199254740993n)).reverse())], null, 2)
   t.match(readEventPage(Buffer.from(turned)), { first: 5n, lowestVersion: 9007199254740993n }, 'whatever the order of members')
 })
 
+t.test('a page tells where each of its events stands, as far as nothing but commas stands between them', async t => {
+  const events = [event(5, 100), event(6, 100), event(7, 130)].map(each => JSON.stringify(each))
+  const body = `[${events.join(',')}]`
+  const offsets = [...readEventPage(Buffer.from(body))?.offsets ?? []]
+  t.same(events.map((_, at) => body.slice(offsets[at], (offsets[at + 1] ?? 0) - 1)), events)
+  t.equal(offsets.length, 4)
+  for (const other of [`[ ${events.join(',')}]`, `[${events.join(', ')}]`, `[${events.join(',')} ]`, `[${events.join(',')}] `, ` [${events.join(',')}]`]) t.equal(readEventPage(Buffer.from(other))?.offsets, undefined, other.slice(0, 5))
+})
+
 t.test('an empty page is a page', async t => {
-  t.strictSame(page(), { count: 0, first: undefined, last: undefined, isContiguous: true, lowestVersion: undefined, highestVersion: undefined })
+  t.strictSame(told(), { stream: undefined, count: 0, first: undefined, last: undefined, isContiguous: true, lowestVersion: undefined, highestVersion: undefined })
   t.equal(readEventPage(Buffer.from(' [ ] \n'))?.count, 0)
 })
 
@@ -138,8 +152,8 @@ t.test('a page is contiguous while sequence numbers rise by one under one guid a
   t.equal(page(event(5, 100), event(6, 101, { guid: { ...guid, creation_number: '4' } }))?.isContiguous, false, 'another stream')
   t.equal(page(event(5, 100), event(6, 101, { guid: { ...guid, account_address: '0x2' } }))?.isContiguous, false, 'another account')
   t.equal(page(event(5, 100), event(6, 101, { guid: { account_address: '0x1', extra: [], creation_number: '3' } }))?.isContiguous, true, 'the same guid, told otherwise')
-  t.strictSame(page(event(5, 100), event(6, 120), event(7, 90), event(8, 110)), {
-    count: 4, first: 5n, last: 8n, isContiguous: false, lowestVersion: 90n, highestVersion: 120n
+  t.strictSame(told(event(5, 100), event(6, 120), event(7, 90), event(8, 110)), {
+    stream, count: 4, first: 5n, last: 8n, isContiguous: false, lowestVersion: 90n, highestVersion: 120n
   }, 'versions that fall back')
 })
 
