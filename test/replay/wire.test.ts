@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ask } from '../support/client.js'
 import { sendRaw } from '../support/raw.js'
@@ -27,6 +27,7 @@ const answers: Record<string, Buffer> = {
   '/v1/bcs': withBody('content-type: application/x-bcs', bcs),
   '/v1/gzip': withBody('content-encoding: gzip', gzipSync(json)),
   '/v1/br': withBody('content-encoding: br', brotliCompressSync(json)),
+  '/v1/deflate': withBody('content-encoding: deflate', deflateSync(json)),
   '/v1/zstd': withBody('content-encoding: zstd', bcs)
 }
 answers['/v1/length'] = Buffer.concat([answers['/v1/length'] ?? bcs, Buffer.from(json)])
@@ -60,7 +61,7 @@ t.test('an answer comes through as the node gave it, stands so in the file, and 
     })
   })
   const recording = await recorded(t, url)
-  const questions = ['GET', 'HEAD'].flatMap(method => Object.keys(answers).map(target => bare(method, target, target.endsWith('gzip') ? 'Accept-Encoding: gzip, br\r\n' : target.endsWith('br') ? 'Accept-Encoding: br\r\n' : '')))
+  const questions = ['GET', 'HEAD'].flatMap(method => Object.keys(answers).map(target => bare(method, target, target.endsWith('gzip') ? 'Accept-Encoding: gzip, br\r\n' : /(?:br|deflate)$/.test(target) ? 'Accept-Encoding: br, deflate\r\n' : '')))
   const direct = new Map<string, ReturnType<typeof told>>()
   for (const question of questions) {
     direct.set(question, told(await sendRaw(url, question)))
@@ -253,10 +254,10 @@ t.test('what was recorded compressed is given uncompressed to who does not take 
     socket.on('error', () => {})
     socket.on('data', chunk => { socket.write(answers[/ (\S+)/.exec(String(chunk))?.[1] ?? ''] ?? noSuch) })
   }))
-  for (const coding of ['gzip', 'br', 'zstd']) await ask(recording.url, `/v1/${coding}`, { headers: { 'accept-encoding': 'gzip, br, zstd' } })
+  for (const coding of ['gzip', 'br', 'deflate', 'zstd']) await ask(recording.url, `/v1/${coding}`, { headers: { 'accept-encoding': 'gzip, br, deflate, zstd' } })
   await recording.end()
   const node = await replayed(t, recording.file)
-  for (const coding of ['gzip', 'br']) {
+  for (const coding of ['gzip', 'br', 'deflate']) {
     const { headers, body } = await ask(node.url, `/v1/${coding}`, { headers: { 'accept-encoding': 'identity' } })
     t.match([headers['content-encoding'], headers['content-length'], body], [undefined, String(Buffer.byteLength(json)), json])
     t.match(await ask(node.url, `/v1/${coding}`, { headers: { 'accept-encoding': coding } }), { headers: { 'content-encoding': coding } })
