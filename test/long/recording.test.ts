@@ -1,12 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createReadStream, readFileSync } from 'node:fs'
+import { createReadStream, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { readRecording } from '../../src/replay/reading.js'
 import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { certificate, certificateKey } from '../support/certificate.js'
 import { ask } from '../support/client.js'
 import { killWithUs } from '../support/kill-with-us.js'
 import { replayed } from '../support/recorded.js'
@@ -17,7 +20,8 @@ const program = join(import.meta.dirname, '../../dist/cli.js')
 
 /** A recorder in a process of its own, as a person starts it. */
 async function record (t: Test, nodeUrl: string, limits = '', flags: readonly string[] = []): Promise<{ child: ChildProcess, url: string, file: string, said: () => string, ended: Promise<unknown[]> }> {
-  const folder = t.testdir()
+  const folder = mkdtempSync(join(tmpdir(), 'varve-record-'))
+  t.teardown(() => { rmSync(folder, { recursive: true, force: true }) })
   const file = join(folder, 'report.jsonl')
   const child = spawn('sh', ['-c', `${limits} exec "$0" "$@"`, process.execPath, ...flags, program, 'record', '--upstream', nodeUrl, '--out', file, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'pipe'] })
   killWithUs(child, folder)
@@ -54,6 +58,17 @@ t.test('Ctrl-C in the midst of everything: what is under way comes to its end, a
   t.ok(said().includes(`\n${pairs.length} questions`))
   const again = await varveAt(t, (await replayed(t, file)).url)
   for (const [target, body] of answers) t.equal((await again.get(target)).body, body, target)
+})
+
+t.test('a node over TLS is recorded where its certificate is vouched for, as NODE_EXTRA_CA_CERTS tells Node', async t => {
+  const server = createSecureServer({ cert: certificate, key: certificateKey }, (request, response) => { response.end(request.url) })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  t.teardown(() => { server.closeAllConnections(); server.close() })
+  const ca = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
+  const { child, url, ended } = await record(t, `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`, `export NODE_EXTRA_CA_CERTS='${ca}';`)
+  t.match(await ask(url, '/v1/info'), { status: 200, body: '/prefix/v1/info' })
+  child.kill('SIGINT')
+  t.same(await ended, [0, null])
 })
 
 t.test('killed within a line it leaves a file that is read to its last whole line', async t => {

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { connect, type Socket } from 'node:net'
+import { createServer } from 'node:https'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
+import { certificate, certificateKey } from '../support/certificate.js'
 import { ask } from '../support/client.js'
 import { sendRaw } from '../support/raw.js'
 import { recorded, replayed } from '../support/recorded.js'
@@ -180,6 +182,22 @@ async function fetchUntil (base: string, target: string, leaver: AbortController
   isEnough().then(() => { leaver.abort() }, () => {})
   return await asking
 }
+
+t.test('a node over TLS that nobody vouches for is not believed, and is asked nothing', async t => {
+  let asked = 0
+  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
+    asked++
+    response.end()
+  })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  t.teardown(() => { server.close() })
+  const recording = await recorded(t, `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`, ['--header', 'authorization: Bearer 0123456789'])
+  await t.rejects(ask(recording.url, '/v1/info'), { code: 'ECONNRESET' })
+  t.equal(await recording.end(), 0)
+  t.match(recording.pairs(), [{ none: 'lost', why: /CERT/ }])
+  t.match(recording.command.out(), /passes on to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/, 'where keys may stand in the path it is not shown')
+  t.equal(asked, 0)
+})
 
 t.test('questions that were sent ahead are answered in their order, and each has its line', async t => {
   const url = await listenRaw(t, socket => {
