@@ -70,6 +70,13 @@ t.test('every library is used in its own folder alone, the embedded node uses no
   }
 })
 
+t.test('the schemas of the embedded node\'s answers give types everywhere, and are loaded for its document alone', async t => {
+  for (const file of files.filter(name => layerOf(name) === 'sandbox' && !/^sandbox.(?:schema|openapi)/.test(name))) {
+    const loaded = [...readFileSync(join(src, file), 'utf8').matchAll(/^(?:import|export) \{([^}]+)\} from '.*schema\/[^']+'/gm)].flatMap(match => String(match[1]).split(','))
+    t.same(loaded.filter(name => !/^ type /.test(` ${name.trim()}`)), [], file)
+  }
+})
+
 t.test('imports never run in a circle between files', async t => {
   const done = new Set<string>()
   const visit = (file: string, path: readonly string[]): void => {
