@@ -6,7 +6,6 @@ import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
 
 const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], ['store', 'key']]
-const visibilities: ReadonlyArray<FunctionAbi['visibility']> = ['public', 'private', 'friend']
 const types = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::String', '&mut signer', 'u128']
 
 /** The record of a module, as a release renders it: the bytecode is of the chain, the ABI is not. */
@@ -35,7 +34,7 @@ function drawnAbi (module: Module, rendering: Rendering): ModuleRecord['abi'] {
 function functionRecord (index: number, mark: number): FunctionAbi {
   return {
     name: String(['create', 'change', 'read'][index]),
-    visibility: visibilities[mark % visibilities.length] ?? 'public',
+    visibility: mark % 3 === 0 ? 'public' : mark % 3 === 1 ? 'private' : 'friend',
     is_entry: index < 2 && mark % 2 === 0,
     is_view: index === 2,
     generic_type_params: mark % 4 === 0 ? [{ constraints: [] }] : [],
@@ -52,7 +51,7 @@ function structRecord (index: number, mark: number, { isEnum, variants }: Render
     is_native: false,
     is_event: index === 1,
     ...isEnum && { is_enum: enumerated },
-    abilities: abilities[mark % abilities.length] ?? [],
+    abilities: abilities.slice(mark % abilities.length).slice(0, 1).flat(),
     generic_type_params: [],
     fields: enumerated ? [] : fields,
     ...variants && { variants: enumerated ? [{ name: 'V1', fields }] : [] }

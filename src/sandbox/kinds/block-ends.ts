@@ -5,15 +5,14 @@ import { eventRecord, eventsOfVersion } from '../events.js'
 import { epochBlocks } from '../ledger.js'
 import { type Change } from '../schema/change.js'
 import { type BlockEndTransaction, type BlockMetadataExtension, type BlockMetadataTransaction } from '../schema/transaction-block.js'
-import { resourceChange, tagOf } from './changes.js'
+import { coinTag, resourceChange, tagOf } from './changes.js'
 import { committedPart } from './committed.js'
 import { ownBytes, type Slot } from './slot.js'
 
 const one = addressOf('1')
-const blockTag = tagOf('0x1::block::BlockResource')
-const clockTag = tagOf('0x1::timestamp::CurrentTimeMicroseconds')
-const epochTag = tagOf('0x1::reconfiguration::Configuration')
-const coinTag = tagOf('0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>')
+const blockTag = tagOf('block', 'BlockResource')
+const clockTag = tagOf('timestamp', 'CurrentTimeMicroseconds')
+const epochTag = tagOf('reconfiguration', 'Configuration')
 
 /** How a block begins. */
 export function blockMetadata (slot: Slot): BlockMetadataTransaction {

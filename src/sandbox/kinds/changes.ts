@@ -9,12 +9,15 @@ import { resourceAt } from '../resources.js'
 import { type Change } from '../schema/change.js'
 import { moduleKey, resourceKey } from '../state-key.js'
 import { itemAt } from '../table.js'
-import { printTypeTag, readTypeTag, type StructTag, type TypeTag } from '../type-tag.js'
+import { printTypeTag, type StructTag, type TypeTag } from '../type-tag.js'
 import { type Slot } from './slot.js'
 
 const u64: TypeTag = { kind: 'primitive', name: 'u64' }
-const text: TypeTag = { kind: 'struct', address: addressOf('1'), module: 'string', name: 'String', args: [] }
-const ware: TypeTag = { kind: 'struct', address: addressOf('42'), module: 'shop', name: 'Item', args: [] }
+const text = tagOf('string', 'String')
+const ware = tagOf('shop', 'Item', [], '42')
+
+/** The coin store of the chain's own coin. */
+export const coinTag = tagOf('coin', 'CoinStore', [tagOf('aptos_coin', 'AptosCoin')])
 
 /** The table that user transactions write to; its keys are u64 numbers below 128, and names. */
 export const busyTable = addressOf('5eed')
@@ -54,11 +57,9 @@ export function moduleChange ({ ledger, version }: Slot, address: Address, name:
   return { ...of, data: moduleRecord(found, renderingOf(ledger.release)), type: 'write_module' }
 }
 
-/** The tag of a struct that is known to be one. */
-export function tagOf (type: string): StructTag {
-  const tag = readTypeTag(type)
-  if (tag?.kind !== 'struct') throw new TypeError(`${type} is no struct`)
-  return tag
+/** The tag of a struct of an account, which is the framework's where none is told. */
+export function tagOf (module: string, name: string, args: readonly TypeTag[] = [], digits = '1'): StructTag {
+  return { kind: 'struct', address: addressOf(digits), module, name, args }
 }
 
 interface Key {

@@ -16,10 +16,10 @@ const byHeight = {
 /** What can stand at the head of a block, after its metadata, that no account has sent. */
 export type HeadKind = typeof byHeight[keyof typeof byHeight]
 
-/** What stands at the head of a block that no account has sent; mostly nothing does. */
-export function headKindOf (block: Block): HeadKind | undefined {
+/** What stands at the head of a block, where it has room, that no account has sent; mostly nothing does. */
+export function headKindOf ({ height }: Block): HeadKind | undefined {
   const kinds: Readonly<Record<number, HeadKind>> = byHeight
-  return block.lastVersion - block.firstVersion >= 2n ? kinds[Number(block.height) % 30] : undefined
+  return kinds[Number(height) % 30]
 }
 
 /** Whether somebody has sent the transaction of a version of a block. */

@@ -6,9 +6,8 @@ import { type EventRecord } from '../schema/event.js'
 import { bookingChange, busyItem, moduleChange, namedItem, resourceChange, tagOf } from './changes.js'
 import { moduleEvent } from './module-events.js'
 import { call, move, otherTasks, type Task, unreadable } from './payloads.js'
-import { cycle, isFree, placeOf } from './plan.js'
+import { isFree, placeOf } from './plan.js'
 import { otherSignings, type Signing } from './signatures.js'
-import { turnPlan } from '../turn-resource.js'
 import { ownBytes, type Slot } from './slot.js'
 
 /** What one kind of user transaction is like. */
@@ -25,7 +24,7 @@ export interface UserKind {
 }
 
 const game = addressOf('42')
-const turnTag = tagOf(turnPlan.type)
+const turnTag = tagOf('game', 'Turn', [], '42')
 
 const usual: UserKind = { task: move, changes: slot => busyItem(slot), events: () => [] }
 
@@ -38,7 +37,7 @@ const failures = [
   'EXECUTION_LIMIT_REACHED'
 ]
 
-const others: ReadonlyArray<Partial<UserKind>> = [
+const differences: ReadonlyArray<Partial<UserKind>> = [
   ...otherSignings.map(signing => ({ signing })),
   ...otherTasks.map(task => ({ task })),
   // A payload that could not be read was not carried out.
@@ -54,8 +53,7 @@ const others: ReadonlyArray<Partial<UserKind>> = [
   { events: () => [moduleEvent('0x42::shop::Sold<0x42::shop::Item>', { price: '340282366920938463463374607431768211455' })] }
 ]
 
-// Every second one is of the usual kind, and so is what is left of the cycle.
-const byPlace = Array.from({ length: Number(cycle) }, (_, place): UserKind => place % 2 === 0 ? { ...usual, ...others[place / 2] } : usual)
+const others = differences.map((difference): UserKind => ({ ...usual, ...difference }))
 
 /** What kind of transaction somebody has sent. */
 export function userKindOf (slot: Slot): UserKind {
@@ -63,7 +61,9 @@ export function userKindOf (slot: Slot): UserKind {
   const booked = bookingOf(slot.ledger, slot.version)
   if (booked !== undefined) return { ...usual, task: booking, changes: () => bookingChange(slot, booked) }
   if (isTurn(slot.ledger, slot.version)) return { ...usual, changes: () => [resourceChange(slot, game, turnTag)] }
-  return byPlace[placeOf(slot.ledger, slot.version)] ?? usual
+  // Between two of them is one of the usual kind, and so is what is left of the cycle.
+  const place = placeOf(slot.ledger, slot.version)
+  return others[place / 2] ?? usual
 }
 
 function publish (slot: Slot) {

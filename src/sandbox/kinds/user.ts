@@ -8,16 +8,15 @@ import { type Change } from '../schema/change.js'
 import { type PendingTransaction, type UserRequest, type UserTransaction } from '../schema/transaction-user.js'
 import { sentAt } from '../senders.js'
 import { type LedgerEvent } from '../stream.js'
-import { busyItem, resourceChange, tagOf } from './changes.js'
+import { busyItem, coinTag, resourceChange, tagOf } from './changes.js'
 import { committedPart, transactionHash } from './committed.js'
 import { feeStatement } from './module-events.js'
 import { call } from './payloads.js'
 import { type Slot } from './slot.js'
 import { type UserKind, userKindOf } from './user-kinds.js'
 
-const accountTag = tagOf('0x1::account::Account')
-const storeTag = tagOf('0x1::fungible_asset::FungibleStore')
-const coinTag = tagOf('0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>')
+const accountTag = tagOf('account', 'Account')
+const storeTag = tagOf('fungible_asset', 'FungibleStore')
 
 /** A transaction that somebody has sent, as it is once the chain has taken it. */
 export function userTransaction (slot: Slot): UserTransaction {
