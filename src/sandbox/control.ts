@@ -26,6 +26,7 @@ function steer ({ ledger, faults }: Node, action: string, params: URLSearchParam
     case 'GET /sandbox': return undefined
     case 'POST /sandbox/grow': return counted(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
     case 'POST /sandbox/prune': return counted(params.get('height') ?? '', height => ledger.pruneTo(height))
+    case 'POST /sandbox/remake': return counted(params.get('blocks') ?? '10', blocks => ledger.remake(blocks))
     case 'POST /sandbox/faults': {
       const fault = parsed(body)
       if (!isFault(fault)) return 'a fault is a JSON object with a known "kind"'

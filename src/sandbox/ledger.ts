@@ -107,6 +107,12 @@ export class Ledger {
     }
   }
 
+  /** Lets the next block destroy the coin store of 0xcafe, and another one so many blocks later make it anew: this happens once. */
+  remake (blocks: number): void {
+    if (this.remaking !== undefined && this.remaking.goneAt <= this.height) return
+    this.remaking = { goneAt: this.height + 1, backAt: this.height + 1 + blocks }
+  }
+
   /** Forgets everything below a height; what is forgotten stays so. */
   pruneTo (height: number | bigint): void {
     this.#prunedTo = Math.max(this.#prunedTo, Math.min(Number(height), this.height))

@@ -12,6 +12,7 @@ import { printTypeTag, type TypeTag } from './type-tag.js'
 
 const u64: TypeTag = { kind: 'primitive', name: 'u64' }
 const text: TypeTag = { kind: 'struct', address: addressOf('1'), module: 'string', name: 'String', args: [] }
+const ware: TypeTag = { kind: 'struct', address: addressOf('42'), module: 'shop', name: 'Item', args: [] }
 
 /** Looks up one item of a table. */
 export function readTableItem (question: Question): Reply {
@@ -38,8 +39,9 @@ export function readRawTableItem (question: Question): Reply {
   }
   const form = formOf(question, 'Get raw table item')
   const version = readableVersion(question.view, asked)
-  // Bytes do not tell their types: eight are taken for a number and the others for a text, and every item holds a number.
-  const value = itemAt(question.view.ledger, { handle, keyType: key.length === 8 ? u64 : text, key }, u64, version)
+  // Bytes do not tell their types: eight are taken for a number, which names a number, and others for a text, which names a ware.
+  const [keyType, valueType] = key.length === 8 ? [u64, u64] : [text, ware]
+  const value = itemAt(question.view.ledger, { handle, keyType, key }, valueType, version)
   if (typeof value === 'string') throw itemNotFound(handle, `0x${key.toString('hex')}`, version)
   return success(question, form, value.bytes)
 }

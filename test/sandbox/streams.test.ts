@@ -94,3 +94,20 @@ t.test('the remaking is an option of the start too, and another chain has the sa
   two.ledger.remaking = { goneAt: 20, backAt: 20 }
   t.equal((await ask(two.url + path)).text, (await ask(one.url + path)).text)
 })
+
+t.test('people let the coin store be made anew over HTTP: from the next block on, and once', async t => {
+  const { url, ledger } = await start(t, { blocks: 30, prunedBlocks: 0 })
+  const state = async () => (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status
+  await ask(`${url}/sandbox/remake?blocks=5`, { method: 'POST' })
+  await ask(`${url}/sandbox/remake?blocks=2`, { method: 'POST' })
+  t.equal(await state(), 200)
+  ledger.grow()
+  t.equal(await state(), 404)
+  await ask(`${url}/sandbox/remake`, { method: 'POST' })
+  ledger.grow()
+  t.equal(await state(), 404)
+  ledger.grow()
+  t.equal(await state(), 200)
+  t.equal((await ask(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`)).text, '[]')
+  t.equal((await ask(`${url}/sandbox/remake?blocks=x`, { method: 'POST' })).status, 400)
+})

@@ -176,3 +176,41 @@ t.test('reads of transactions name the form that is switched off', async t => {
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
 })
+
+t.test('what a transaction says that it has left is what reads at its version find', async t => {
+  const { url, ledger } = await start(t, { prunedBlocks: 0, blocks: 320, remaking: { goneAt: 150, backAt: 170 } })
+  const kinds = new Map<string, number>()
+  for (let height = 1; height <= ledger.height; height++) {
+    const { transactions } = (await ask(`${url}/v1/blocks/by_height/${height}?with_transactions=true`)).json
+    for (const { version, changes } of transactions) {
+      for (const change of changes) {
+        const count = kinds.get(change.type) ?? 0
+        kinds.set(change.type, count + 1)
+        // Of every kind the first ones, as there are many.
+        if (count >= 40) continue
+        const account = `${url}/v1/accounts/${change.address}`
+        const at = `?ledger_version=${version}`
+        switch (change.type) {
+          case 'write_resource':
+            t.same((await ask(`${account}/resource/${encodeURIComponent(change.data.type)}${at}`)).json, change.data)
+            break
+          case 'write_module':
+            t.same((await ask(`${account}/module/${change.data.abi.name}${at}`)).json, change.data)
+            break
+          case 'delete_resource':
+            t.equal((await ask(`${account}/resource/${encodeURIComponent(change.resource)}${at}`)).json.error_code, 'resource_not_found')
+            break
+          case 'delete_module':
+            t.equal((await ask(`${account}/module/${change.module.replace(/^.*::/, '')}${at}`)).json.error_code, 'module_not_found')
+            break
+          default: {
+            const found = await ask(`${url}/v1/tables/${change.handle}/raw_item${at}`, { method: 'POST', headers: { ...bcs, 'content-type': 'application/json' }, body: JSON.stringify({ key: change.key }) })
+            if (change.type === 'write_table_item') t.equal(`0x${found.body.toString('hex')}`, change.value)
+            else t.equal(found.json?.error_code, 'table_item_not_found')
+          }
+        }
+      }
+    }
+  }
+  t.same([...kinds.keys()].sort(), ['delete_module', 'delete_resource', 'delete_table_item', 'write_module', 'write_resource', 'write_table_item'])
+})

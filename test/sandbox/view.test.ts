@@ -207,9 +207,9 @@ t.test('a raw item is the bytes of the item of that key, and is told in bytes al
   const { url, ledger } = await start(t)
   const raw = async (key: unknown, query = '', headers: Record<string, string> = { ...json, ...bcs }, handle = '0x1') =>
     await ask(`${url}/v1/tables/${handle}/raw_item${query}`, { method: 'POST', headers, body: typeof key === 'string' ? key : JSON.stringify({ key }) })
-  for (const [type, sent, bytes] of [['u64', '7', '0700000000000000'], ['0x1::string::String', 'alice', '05616c696365']] as const) {
+  for (const [type, sent, bytes, valueType] of [['u64', '7', '0700000000000000', 'u64'], ['0x1::string::String', 'alice', '05616c696365', '0x42::shop::Item']] as const) {
     for (const version of [ledger.oldest.version, ledger.head.version]) {
-      const known = await lookUp(url, { key_type: type, value_type: 'u64', key: sent }, `?ledger_version=${version}`, '0x1', bcs)
+      const known = await lookUp(url, { key_type: type, value_type: valueType, key: sent }, `?ledger_version=${version}`, '0x1', bcs)
       for (const key of [bytes, `0x${bytes.toUpperCase()}`]) {
         const answer = await raw(JSON.stringify({ key, more: 1 }), `?ledger_version=${version}`)
         t.equal(answer.status, 200)
