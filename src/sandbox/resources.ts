@@ -10,6 +10,8 @@ import { resourceKey } from './state-key.js'
 import { turnPlan } from './turn-resource.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
+const depositorPlans = [accountPlan(depositor), coinStore, ...drawnResources(depositor)]
+
 /** A resource of an account as it is at one version. */
 export interface Resource extends Held {
   readonly address: Address
@@ -20,16 +22,15 @@ export interface Resource extends Held {
 /** A resource of an account at a version, which must lie within the chain; undefined where the account does not have it. */
 export function resourceAt (ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
   const type = printTypeTag(tag)
-  const held = plansOf(address).find(plan => plan.type === type)?.at(ledger, version)
-  return held && { ...held, address, tag, key: resourceKey(address, tag) }
+  const plan = plansOf(address).find(plan => plan.type === type)
+  return plan && heldAt(plan, ledger, address, tag, version)
 }
 
 /** Every resource of an account at a version, in the order of their state keys. */
 export function resourcesAt (ledger: Ledger, address: Address, version: bigint): Resource[] {
-  return plansOf(address).flatMap(({ type }) => {
-    const tag = readStructTag(type)
-    const resource = tag && resourceAt(ledger, address, tag, version)
-    return resource ?? []
+  return plansOf(address).flatMap(plan => {
+    const tag = readStructTag(plan.type)
+    return (tag && heldAt(plan, ledger, address, tag, version)) ?? []
   }).toSorted((one, other) => one.key.compare(other.key))
 }
 
@@ -38,9 +39,15 @@ export function resourceJson ({ tag, value }: Resource): string {
   return `{"type":${JSON.stringify(printTypeTag(tag))},"data":${value.json}}`
 }
 
+function heldAt (plan: ResourcePlan, ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
+  const held = plan.at(ledger, version)
+  return held && { ...held, address, tag, key: resourceKey(address, tag) }
+}
+
 function plansOf (address: Address): readonly ResourcePlan[] {
   if (address === addressOf('1')) return frameworkResources
   if (address === chainAsset) return assetResources
   if (!hasAccount(address)) return storePlans(address)
-  return [accountPlan(address), ...address === depositor ? [coinStore, ...drawnResources(address)] : [], ...address === addressOf('42') ? [turnPlan] : []]
+  if (address === depositor) return depositorPlans
+  return [accountPlan(address), ...address === addressOf('42') ? [turnPlan] : []]
 }
