@@ -1,5 +1,8 @@
 import t, { type Test } from 'tap'
 import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { BcsReader } from '../../src/sandbox/bcs-reader.js'
+import { printTypeTag } from '../../src/sandbox/type-tag.js'
+import { readStructTagBytes, structTagBytes } from '../../src/sandbox/type-tag-bytes.js'
 import { ask, type Heard } from './ask.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
@@ -35,6 +38,15 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
     const { body } = await ask(`${url}/v1/accounts/0xcafe/resource/${encodeURIComponent(type)}`, { headers: bcs })
     t.ok(whole.body.includes(body), type)
   }
+  // A map in BCS is in the order of the bytes of its keys, which is not that of the listing.
+  const reader = new BcsReader(whole.body)
+  const entries = reader.items(() => ({ tag: readStructTagBytes(reader), value: reader.sized() }))
+  reader.end()
+  const printed = entries.map(({ tag }) => printTypeTag(tag))
+  t.same(printed.toSorted(), types.toSorted())
+  t.not(printed[0], types[0])
+  const keys = entries.map(({ tag }) => structTagBytes(tag))
+  t.same(keys, keys.toSorted((one, other) => one.compare(other)))
 })
 
 t.test('resources come a page at a time in the order of their state keys, and every page follows the last', async t => {
