@@ -4,6 +4,7 @@ import { flagQuery, plainU64Param } from './params.js'
 import { blockNotFound, blockPruned } from './problem.js'
 import { formOf, paramOf, type Question, readableVersion, success, type View } from './question.js'
 import { type Reply } from './reply.js'
+import { type BlockRecord } from './schema/block.js'
 import { transactionBytes, transactionRecord } from './transactions.js'
 
 /** Fetches the block that holds a version. */
@@ -45,7 +46,7 @@ function blockJson (ledger: Ledger, block: Block, versions: readonly bigint[] | 
     first_version: String(block.firstVersion),
     last_version: String(block.lastVersion),
     transactions: versions?.map(version => transactionRecord(ledger, block, version)) ?? null
-  })
+  } satisfies BlockRecord)
 }
 
 function blockBytes (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): Buffer {

@@ -8,6 +8,7 @@ import { addressParam, identifierParam, limitQuery, structTagParam, u64Param, u6
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
 import { formOf, pageSize, paramOf, type Question, success, type View } from './question.js'
 import { type Reply } from './reply.js'
+import { type VersionedEventRecord } from './schema/event.js'
 import { resourceAt } from './resources.js'
 import { type LedgerEvent, type Stream } from './stream.js'
 import { type StructTag } from './type-tag.js'
@@ -40,7 +41,7 @@ function listed (question: Question, form: Form, stream: Stream, start: bigint |
   const page = pageOf(question.view, stream, start, size)
   return success(question, form, form === 'bcs'
     ? sequenceBytes(page.map(eventBytes))
-    : JSON.stringify(page.map(event => ({ version: String(event.version), ...eventRecord(event) }))))
+    : JSON.stringify(page.map(event => ({ version: String(event.version), ...eventRecord(event) } satisfies VersionedEventRecord))))
 }
 
 // The handle is looked for in the resource as it is at the head, whatever is asked for.

@@ -4,7 +4,7 @@ import { type Piece } from './piece.js'
 /** The schemas of a document: each by its name, and how to point at one from anywhere else. */
 export interface Schemas {
   readonly named: Readonly<Record<string, Piece>>
-  readonly of: (schema: z.ZodType) => Piece
+  readonly of: (schema: z.ZodType) => Piece | undefined
 }
 
 /** Turns schemas into what OpenAPI 3.1 takes, JSON Schema 2020-12, those with a name once. */
@@ -17,7 +17,7 @@ export function schemasOf (wanted: Iterable<z.ZodType>): Schemas {
   const { properties, $defs = {} } = pointed(whole)
   return {
     named: Object.fromEntries(Object.entries($defs).sort(([a], [b]) => a < b ? -1 : 1)),
-    of: schema => properties[String(all.indexOf(schema))] ?? {}
+    of: schema => properties[String(all.indexOf(schema))]
   }
 }
 
@@ -30,9 +30,15 @@ function pointed (whole: object): Whole {
 
 // Which member tells one kind from another, for the programs that make programs of a document: they know kinds with a name alone.
 function discriminatorOf (schema: object, kinds: readonly Piece[] = []): Piece | undefined {
-  if (!(schema instanceof z.ZodDiscriminatedUnion) || kinds.some(({ $ref }) => $ref === undefined)) return undefined
+  const names = kinds.map(({ $ref }) => $ref)
+  if (!(schema instanceof z.ZodDiscriminatedUnion) || names.includes(undefined)) return undefined
   const { discriminator: propertyName } = schema.def
-  const mapping = schema.options.flatMap((option, index) =>
-    [...option._zod.propValues?.[propertyName] ?? []].map(value => [String(value), kinds[index]?.['$ref']]))
+  const mapping = schema.options.flatMap((option, index) => valuesOf(option, propertyName).map(value => [value, names[index]]))
   return { discriminator: { propertyName, mapping: Object.fromEntries(mapping) } }
+}
+
+// Every kind has a value or some there, or it would be no kind of such a union.
+function valuesOf (kind: z.core.$ZodType, name: string): string[] {
+  const { propValues } = kind._zod as { readonly propValues: Readonly<Record<string, ReadonlySet<unknown>>> }
+  return Array.from(new Set(propValues[name]), String)
 }

@@ -13,4 +13,4 @@ export const block = z.strictObject({
 }).meta({ id: 'Block', description: 'A block, its time in microseconds, the versions that it spans, and its transactions in order: null where they were not asked for.' })
 
 /** A block as JSON prints it. */
-export type Block = z.infer<typeof block>
+export type BlockRecord = z.infer<typeof block>
