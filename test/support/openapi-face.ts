@@ -31,6 +31,7 @@ const about = {
     '- Objects and lists of words are those of today\'s nodes. Newer nodes add to both: let programs pass over what they do not know.',
     '- Every GET can be asked for by its head alone. A parameter given twice is refused, an unknown one is ignored.',
     '- Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or `application/x-bcs` decides, and JSON is the default.',
+    '- A page of another origin that `cors.origins` allows is told by the lines of CORS, and with `Vary: Origin`, that it may read the answer and its headers.',
     '- What cannot be taken for a request at all is answered 400, 405, 408, 414, 417 or 431, in the shape of any other error.',
     '- What is kept for how long, and what `Cache-Status` can say: what-is-kept.md, beside this file.'
   ].join('\n').replace('\n', '\n\n'),
@@ -43,9 +44,9 @@ const keeping: Readonly<Record<Keying, (why: string) => string>> = {
   block: why => `Kept once another block follows: ${why}.`,
   height: why => `Kept once another block follows: ${why}.`,
   transaction: why => `Kept: ${why}.`,
-  hash: why => `Kept once it is committed: ${why}.`,
-  list: why => `Kept where \`start\` is given and the list is full: ${why}.`,
-  page: why => `Kept for a while where \`start\` is given and the page is full, in JSON: ${why}.`,
+  hash: why => `Kept in JSON, once it is committed: ${why}.`,
+  list: why => `Kept in JSON, where \`start\` is given and nothing can be added: ${why}.`,
+  page: why => `Kept in JSON, where \`start\` is given and the page is full: ${why}.`,
   moment: why => `Of the moment, and kept no longer than one: ${why}.`
 }
 

@@ -20,6 +20,7 @@ const about = {
   summary: 'What the embedded node of varve answers, to the letter.',
   description: 'Every GET can be asked for by its head alone. Of a parameter given twice the first counts; unknown ones are ignored. ' +
     'A target that cannot be read, or is longer than 65,534 characters, is answered 400 or 414 without a body. ' +
+    'To a request with an `Origin` the lines of CORS are added. ' +
     'Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or `application/x-bcs` decides, and JSON is the default.',
   license: { name: 'MIT', identifier: 'MIT' }
 }
