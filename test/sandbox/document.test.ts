@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { answer } from '../../src/sandbox/answer.js'
@@ -157,6 +159,15 @@ t.test('behind a path prefix the document says so, and a linter of such document
   t.same((await ask(`${url}/v1/spec.json`)).json.servers, [{ url: '/key', description: 'This node.' }])
   t.same(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text), [])
   t.match(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')), [/./], 'the linter can complain')
+})
+
+t.test('what describes the node is loaded when it is asked for, and not with the node', async t => {
+  const folder = join(import.meta.dirname, '../../src/sandbox')
+  const files = readdirSync(folder).filter(name => name.endsWith('.ts'))
+  const imports = files.flatMap(file => [...readFileSync(join(folder, file), 'utf8').matchAll(/^import \{ (.*) \} from '\.\/(?:schema|openapi)\//gm)].map(([, names = '']) => ({ file, names })))
+  t.ok(imports.length > 10)
+  for (const { file, names } of imports) t.ok(names.split(', ').every(name => name.startsWith('type ')), `${file} takes types alone: ${names}`)
+  t.same(files.filter(file => readFileSync(join(folder, file), 'utf8').includes("await import('./openapi/")), ['serve.ts'])
 })
 
 t.test('who answers without a server has no document', async t => {
