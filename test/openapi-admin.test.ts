@@ -1,0 +1,50 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { startSandbox } from '../src/sandbox/sandbox.js'
+import { ask, type Got } from './support/client.js'
+import { Checker, lintComplaints } from './support/openapi.js'
+import { varveAt, varveAtSandbox } from './support/varve.js'
+
+const page = readFileSync(join(import.meta.dirname, '../docs/openapi-admin.yaml'), 'utf8')
+const checker = new Checker(parse(page))
+
+t.test('a linter of such documents finds nothing in docs/openapi-admin.yaml', async t => {
+  // Who asks how varve is doing asks for nothing that could be refused.
+  t.same(await lintComplaints(page, { 'operation-4xx-response': 'off' }), [])
+})
+
+t.test('the admin listener answers what docs/openapi-admin.yaml says, and tells of the same routes', async t => {
+  const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret' } })
+  const check = (operationId: string, { status, headers, bytes }: Got, wanted: number): void => {
+    t.equal(status, wanted, operationId)
+    t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], operationId)
+  }
+  const routes = [...JSON.parse((await ask(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-z.]+/g)].map(String)
+  t.same(routes.sort(), [...checker.operations.values()].map(({ method, path }) => method === 'get' ? path : `${method.toUpperCase()} ${path}`).sort())
+  for (const [operationId, { method, path }] of checker.operations) {
+    if (method === 'get') check(operationId, await ask(varve.adminUrl, path), 200)
+  }
+  const purge = async (body: string, token = 'secret'): Promise<Got> => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
+  check('purge', await purge('{"url":"/v1/blocks/by_version/5000"}'), 200)
+  check('purge', await purge('{"all":true}'), 200)
+  check('purge', await purge('{"url":"/nothing"}'), 400)
+  check('purge', await purge('{"all":true}', 'another'), 401)
+  const { varve: open } = await varveAtSandbox(t)
+  check('purge', await ask(open.adminUrl, '/purge', { method: 'POST', body: '{"all":true}' }), 403)
+  await open.stop({ drainMs: 0 })
+  await sandbox.close()
+})
+
+t.test('a varve that has reached no node says so as docs/openapi-admin.yaml says, and what it does not say is told', async t => {
+  const dead = await startSandbox()
+  await dead.close()
+  const varve = await varveAt(t, dead.url)
+  const { status, headers, bytes } = await ask(varve.adminUrl, '/readyz')
+  t.equal(status, 503)
+  t.same(checker.complaints('readyz', { status, headers, body: bytes }), [])
+  const told = await ask(varve.adminUrl, '/status.json')
+  t.same(checker.complaints('status_json', { status: 200, headers: told.headers, body: told.bytes }), [])
+  t.match(checker.complaints('readyz', { status, headers, body: Buffer.from('{"ready":"yes"}') }).join(), /required property 'degraded'.*must be boolean/)
+})
