@@ -48,7 +48,7 @@ export class Front {
       upstreams: [{ name: 'node', url: nodeUrl }],
       mode: isObserving ? 'observe' : 'serve',
       head: { pollMs },
-      latest: { infoMs: heldMs, gasMs: heldMs },
+      latest: { infoMs: heldMs, indexMs: heldMs, gasMs: heldMs },
       pages: { pinned: pinsPages },
       audit: { share: auditShare },
       // On a machine with much to do a Redis that is well may take its time.

@@ -89,7 +89,9 @@ function moments ({ from, to, sent, releases, got, setting }: Exchange, outcome:
     case 'hit': {
       const isGas = /^[^?]*\/estimate_gas_price(?:\?|$)/.test(sent.target)
       const heights = isGas ? Array.from({ length: Math.floor(height / gasBlocks) + 1 }, (_, at) => height - at * gasBlocks) : [height]
-      return heights.flatMap(at => lately.map(release => ({ height: at, oldest: 0, release })))
+      // The index tells of the window that it was read in, which may have become shorter since; all else that is kept is as a node says that has forgotten nothing.
+      const oldests = readOf(sent)?.endpoint.name === 'index' ? Array.from({ length: to.oldest + 1 }, (_, at) => to.oldest - at) : [0]
+      return heights.flatMap(at => oldests.flatMap(oldest => lately.map(release => ({ height: at, oldest, release }))))
     }
     case 'pruned hit': return releases.map(release => ({ height, oldest: 0, release }))
     default: {
@@ -147,7 +149,7 @@ function judgeForm ({ sent, meant, got, to }: Exchange, oracle: Oracle, memory: 
     if (mixed !== undefined) return mixed
   }
   if (read === undefined || !isHistory(read, oracle.archive.position(to.height).version)) return undefined
-  if (right.status !== 200 && !right.body.includes('"table_item_not_found"')) return undefined
+  if (right.status !== 200 && (read.endpoint.notFound === undefined || !right.body.includes(`"${read.endpoint.notFound}"`))) return undefined
   return memory.key(sent, read, right, to.release)
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { keysOf, type Read, targetOf } from '../../../src/reads/read.js'
+import { isRendered, keysOf, type Read, targetOf, wordsOf } from '../../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../../src/reads/read-request.js'
 import { Refusal } from '../../../src/reads/refusal.js'
 import { type Reply } from '../../../src/sandbox/reply.js'
@@ -51,7 +51,7 @@ export class Memory {
   key (sent: Sent, read: Read, { status, body, headers }: Reply, release: string): string | undefined {
     const keys = keysOf(read, { id: 4, generation: 1 })
     const cursor = headers.find(([name]) => name === 'x-aptos-cursor')?.[1] ?? ''
-    const key = `${status === 200 ? keys.value : keys.text} ${read.endpoint.name === 'account_modules' ? release : ''}`
+    const key = `${status === 200 ? keys.value : keys.text} ${isRendered(read) ? release : ''}`
     const answer = digestOf(String(status), cursor, body)
     const before = this.#keys.get(key)
     if (before !== undefined && before.answer !== answer) return `${JSON.stringify(before.sent)} is answered otherwise by the node, and has the same key`
@@ -64,4 +64,4 @@ export class Memory {
 export const isHistory = (read: Read, head: bigint): boolean => read.speaksOf !== undefined && read.speaksOf <= head
 
 /** How a read goes upstream, for who looks into a fault. */
-export const upstreamOf = (read: Read): string => `${read.endpoint.method} ${targetOf(read)} ${read.body?.sent ?? ''}`
+export const upstreamOf = (read: Read): string => `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : wordsOf(read.body)}`
