@@ -130,9 +130,9 @@ function hasVersion (version: bigint | undefined): (window: { oldest: bigint, he
   return ({ oldest, head }) => version === undefined || (oldest <= version && version <= head)
 }
 
-// The embedded node renders modules by its release, and everything else by what the chain says.
-function isRendered ({ kind, form }: Wish): boolean {
-  return kind === 'modules' && form === 'json'
+// The embedded node renders modules and transactions by its release, and everything else by what the chain says.
+function isRendered (wish: Wish): boolean {
+  return wish.form === 'json' && (wish.kind === 'modules' || (wish.kind === 'block' && wish.hasTransactions))
 }
 
 function isSame (got: Got, { status, body, headers }: Reply): boolean {
