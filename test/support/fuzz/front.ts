@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import { startVarve, type Varve } from '../../../src/cli/serve.js'
 import { configSchema } from '../../../src/config/schema.js'
 import { type AuditResult } from '../../../src/proxy/auditor.js'
+import { classOf } from '../../../src/reads/read.js'
 import { ask } from '../client.js'
 import { until } from '../until.js'
 import { type Setting } from './case.js'
@@ -70,7 +71,7 @@ export class Front {
     const read = readOf(sent)
     if (outcome === 'stored' && read?.atLeast === undefined) this.#kept.add(JSON.stringify(sent))
     // What nodes say of the moment alone cannot be read again.
-    if (outcome?.endsWith('hit') === true && (read?.speaksOf ?? read?.page) !== undefined) this.#audits++
+    if (outcome?.endsWith('hit') === true && read !== undefined && classOf(read) !== 'moving') this.#audits++
     if (shown !== undefined) this.shown = furthest(this.shown, shown)
   }
 

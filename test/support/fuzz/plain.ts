@@ -1,6 +1,7 @@
 import { type Ledger } from '../../../src/sandbox/ledger.js'
+import { transactionHash } from '../../../src/sandbox/transactions.js'
 import { pin, pinnedIn } from './pinned.js'
-import { streams, tableKeys, valueTypes, versionOf, type Wish } from './wish.js'
+import { states, streams, tableKeys, valueTypes, versionOf, views, type Wish } from './wish.js'
 
 /** What is asked for, its versions and cursors told in full. */
 export type Plain =
@@ -8,6 +9,11 @@ export type Plain =
   | { readonly kind: 'modules', readonly account: string, readonly version: bigint | undefined, readonly limit: number | undefined, readonly start: string | undefined }
   | { readonly kind: 'events', readonly account: string, readonly handle: string, readonly field: string, readonly start: bigint | undefined, readonly limit: number | undefined }
   | { readonly kind: 'block', readonly version: bigint, readonly transactions: 'true' | 'false' | undefined }
+  | { readonly kind: 'state', readonly account: string, readonly of: number, readonly version: bigint | undefined }
+  | { readonly kind: 'view', readonly of: number, readonly version: bigint | undefined }
+  | { readonly kind: 'height', readonly height: bigint, readonly transactions: 'true' | 'false' | undefined }
+  | { readonly kind: 'transaction', readonly version: bigint, readonly hash: string | undefined }
+  | { readonly kind: 'list', readonly start: bigint | undefined, readonly limit: number | undefined }
   | { readonly kind: 'path', readonly target: string }
 
 /** What a run has come to. */
@@ -44,6 +50,17 @@ export function plainOf (wish: Wish, { ledger, cursors }: Known): Plain {
       return { kind: 'events', account, handle, field, start: start !== undefined && start < 0n ? 0n : start, limit: wish.limit }
     }
     case 'block': return { kind: 'block', version: versionOf(wish.version, ledger), transactions: wish.transactions }
+    case 'state': case 'view': return { ...wish, version: wish.version && versionOf(wish.version, ledger) }
+    case 'height': {
+      const version = versionOf(wish.version, ledger)
+      const isThere = version >= ledger.startVersion && version <= ledger.head.version
+      return { ...wish, height: isThere ? BigInt(ledger.blockOf(version).height) : version }
+    }
+    case 'transaction': {
+      const version = versionOf(wish.version, ledger)
+      return { kind: 'transaction', version, hash: wish.isByHash ? transactionHash(ledger, version) : undefined }
+    }
+    case 'list': return { ...wish, start: wish.start && versionOf(wish.start, ledger) }
     case 'path': return wish
   }
 }
@@ -75,6 +92,11 @@ export function neighbourOf (plain: Plain, which: number, { heads }: Known): Pla
       if (which % 3 === 1) return { ...plain, limit: plain.limit === undefined ? 9 : which % 2 === 0 ? undefined : Math.max(1, plain.limit + by) }
       return which % 2 === 0 ? { ...plain, start: undefined } : { ...plain, handle: plain.handle.replace('aptos_coin::AptosCoin', 'aptos_coin::aptosCoin') }
     case 'block': return which % 2 === 0 ? { ...plain, version: moved(plain.version) } : { ...plain, transactions: plain.transactions === 'true' ? undefined : 'true' }
+    case 'state': return which % 3 === 0 ? { ...plain, version: lately } : which % 3 === 1 && plain.version !== undefined ? { ...plain, version: moved(plain.version) } : { ...plain, of: which % states.length }
+    case 'view': return which % 3 === 0 ? { ...plain, version: lately } : which % 3 === 1 && plain.version !== undefined ? { ...plain, version: moved(plain.version) } : { ...plain, of: which % views.length }
+    case 'height': return which % 2 === 0 ? { ...plain, height: moved(plain.height) } : { ...plain, transactions: plain.transactions === 'true' ? undefined : 'true' }
+    case 'transaction': return { ...plain, version: moved(plain.version), hash: undefined }
+    case 'list': return which % 2 === 0 && plain.start !== undefined ? { ...plain, start: moved(plain.start) } : { ...plain, limit: plain.limit === undefined ? 2 : undefined }
     case 'path': return plain
   }
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { type Plain } from './plain.js'
 import { lettersOf, type Sent } from './sent.js'
+import { states, views } from './wish.js'
 
 /** How it is spelled: 0 is the plainest of each. */
 export interface Style {
@@ -62,6 +63,12 @@ const bodyOf = (plain: Plain & { kind: 'table' }, how: Style): string => {
   return how.json === 5 ? whole.replace('"key_type"', '"\\u006bey_type"') : whole
 }
 
+const viewBody = ([name, types, args]: typeof views[number], how: Style): string => {
+  const members = [`"function":${JSON.stringify(how.tag === 3 ? name.replace('0x', '0x00') : name)}`, `"type_arguments":[${types.map(type => JSON.stringify(tagOf(type, how.json === 4 ? 0 : how.tag))).join()}]`, `"arguments":[${args.join(how.json === 1 ? ' , ' : ',')}]`]
+  if (how.json === 2 || how.json === 3) members.reverse()
+  return how.json === 1 ? `{ ${members.join(' ,\n ')} }` : `{${members.join(',')}}`
+}
+
 /** Spells it. */
 export function spell (plain: Plain, how: Style): Sent {
   const accept = pick(how.isBcs ? bcsTypes : jsonTypes, how.accept)
@@ -78,6 +85,22 @@ export function spell (plain: Plain, how: Style): Sent {
     case 'modules': return get(`/v1/accounts/${addressOf(plain.account, how.address)}/modules${queryOf([['ledger_version', integer(plain.version)], ['limit', integer(plain.limit)], ['start', how.integer === 4 ? plain.start?.toUpperCase() : plain.start]], how.query)}`)
     case 'events': return get(`/v1/accounts/${addressOf(plain.account, how.address)}/events/${escaped(tagOf(plain.handle, how.tag), how.escape)}/${plain.field}${queryOf([['start', integer(plain.start)], ['limit', integer(plain.limit)]], how.query)}`)
     case 'block': return get(`/v1/blocks/by_version/${integerOf(plain.version, how.integer)}${queryOf([['with_transactions', plain.transactions]], how.query)}`)
+    case 'state': {
+      const [what, last] = states[plain.of] ?? ['']
+      const segment = last === undefined ? '' : `/${last.includes('::') ? escaped(tagOf(last, how.tag), how.escape) : last}`
+      return get(`/v1/accounts/${addressOf(plain.account, how.address)}${what}${segment}${queryOf([['ledger_version', integer(plain.version)]], how.query)}`)
+    }
+    case 'view': return {
+      method: 'POST',
+      target: `/v1/view${queryOf([['ledger_version', integer(plain.version)]], how.query)}`,
+      headers: [...headers, ['content-type', pick(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/x+json'], how.json)]],
+      body: lettersOf(viewBody(views[plain.of] ?? ['', [], []], how))
+    }
+    case 'height': return get(`/v1/blocks/by_height/${integerOf(plain.height, how.integer)}${queryOf([['with_transactions', plain.transactions]], how.query)}`)
+    case 'transaction': return get(plain.hash === undefined
+      ? `/v1/transactions/by_version/${integerOf(plain.version, how.integer)}`
+      : `/v1/transactions/by_hash/${pick([plain.hash, plain.hash.slice(2), `0x${plain.hash.slice(2).toUpperCase()}`, `%30${plain.hash.slice(1)}`], how.address)}`)
+    case 'list': return get(`/v1/transactions${queryOf([['start', integer(plain.start)], ['limit', integer(plain.limit)]], how.query)}`)
     case 'path': return get(plain.target)
   }
 }

@@ -21,6 +21,11 @@ export type Wish =
   | { readonly kind: 'block', readonly version: VersionAt, readonly transactions: 'true' | 'false' | undefined }
   /** A listing without a version: its first page, or where one of the last cursors leads, with another version than it carries where one is forged. */
   | { readonly kind: 'listing', readonly account: string, readonly limit: number | undefined, readonly cursor: number | undefined, readonly forged: VersionAt | undefined }
+  | { readonly kind: 'state', readonly account: string, readonly of: number, readonly version: VersionAt | undefined }
+  | { readonly kind: 'view', readonly of: number, readonly version: VersionAt | undefined }
+  | { readonly kind: 'height', readonly version: VersionAt, readonly transactions: 'true' | 'false' | undefined }
+  | { readonly kind: 'transaction', readonly version: VersionAt, readonly isByHash: boolean }
+  | { readonly kind: 'list', readonly start: VersionAt | undefined, readonly limit: number | undefined }
   | { readonly kind: 'path', readonly target: string }
 
 /** Keys of tables: a type, the spellings of one key of it that nodes take for the same, and a table in which its value is another one each other version. */
@@ -54,6 +59,19 @@ export const tableKeys: ReadonlyArray<{ readonly type: string, readonly spelling
 /** Types of values. */
 export const valueTypes = ['u64', 'u8', 'u128', 'bool', 'address', 'vector<u8>', '0x1::string::String', '0x42::game::Cell', '0x42::game::Line<u8>', '0x42::game::Line<u64>', 'vector<0x42::shop::Item>', '0x1::option::Option<u64>', '0x42::game::cell', 'u512'] as const
 
+/** What is read of an account at a version, beside its modules; the last segment as it is encoded. */
+export const states: ReadonlyArray<readonly [what: string, last?: string]> = [
+  [''], ['/resources'], ['/resource', '0x1::account::Account'], ['/resource', '0x1::block::BlockResource'], ['/resource', '0x42::game::Line<u8>'],
+  ['/resource', '0x42::game::Line<vector<u8>>'], ['/resource', '0x42::game::line<u8>'], ['/module', 'game'], ['/module', 'Game'], ['/balance', '0x1::aptos_coin::AptosCoin'], ['/balance', '0xa']
+]
+
+/** Questions to functions: the members of their bodies. */
+export const views: ReadonlyArray<readonly [function_: string, types: readonly string[], args: readonly string[]]> = [
+  ['0xfeed::oracle::height', [], []], ['0xfeed::oracle::balance_of', [], ['"0xcafe"']], ['0xfeed::oracle::balance_of', [], ['"0xCAFE"']], ['0xfeed::oracle::at_most_a_hundred', [], ['"7"']],
+  ['0xfeed::oracle::at_most_a_hundred', [], ['"700"']], ['0xfeed::oracle::echo', ['u64'], ['"7"']], ['0xfeed::oracle::echo', ['u128'], ['"7"']], ['0x1::coin::balance', ['0x1::aptos_coin::AptosCoin'], ['"0xcafe"']],
+  ['0xfeed::oracle::nothing', [], []]
+]
+
 /** Where events are: account, handle and field. */
 export const streams = [
   ['1', '0x1::block::BlockResource', 'new_block_events'],
@@ -82,7 +100,12 @@ export const wish: fc.Arbitrary<Wish> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('events' as const), stream: fc.constantFrom(0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, 5), start: maybe(fc.oneof({ weight: 2, arbitrary: fc.record({ from: fc.constant('end' as const), by: fc.integer({ min: -12, max: 2 }) }) }, { weight: 3, arbitrary: fc.record({ from: fc.constant('begin' as const), by: fc.integer({ min: 0, max: 120 }) }) }), 8), limit: maybe(fc.constantFrom(1, 2, 3, 5, 9, 10, 11, 25), 2) }) },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('block' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'true' as const, 'false' as const) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('listing' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1'), limit: fc.constantFrom(1, 1, 2, 3), cursor: maybe(fc.nat(3), 3), forged: maybe(version, 2) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('path' as const), target: fc.constantFrom('/v1/estimate_gas_price', '/v1/info', '/v1', '/v1/blocks/by_height/100', '/v1/-/healthy', '/v1/transactions?start=5') }) }
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('state' as const), account: fc.constantFrom('cafe', 'cafe', '42', '1', 'beef'), of: fc.nat(states.length - 1), version: maybe(version, 8) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('view' as const), of: fc.nat(views.length - 1), version: maybe(version, 8) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('height' as const), version, transactions: fc.constantFrom(undefined, 'true' as const, 'false' as const) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('transaction' as const), version, isByHash: fc.boolean() }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('list' as const), start: maybe(version, 8), limit: maybe(fc.constantFrom(1, 2, 3, 25), 4) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('path' as const), target: fc.constantFrom('/v1/estimate_gas_price', '/v1/info', '/v1', '/v1/blocks/by_height/100', '/v1/-/healthy', '/v1/accounts/0x1/transactions', '/v1/transactions?start=5') }) }
 )
 
 /** The version that is meant. */
