@@ -35,6 +35,8 @@ export interface Judgement {
   readonly shown: Shown | undefined
 }
 
+const plainQuestion = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
+
 // What gas costs changes every so many blocks.
 const gasBlocks = 40
 
@@ -62,7 +64,7 @@ function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown:
   // What was upgraded meanwhile may have been noticed, and is rendered afresh then.
   if (wasKept && from.release === to.release && outcome !== 'hit' && outcome !== 'pruned hit') return `what was kept is ${outcome}`
   if (setting.isObserving && outcome !== 'forwarded' && outcome !== 'refused') return `${outcome}, though nothing is to be served from the cache`
-  if (outcome === 'refused') return judgeRefusal(exchange)
+  if (outcome === 'refused') return judgeRefusal(exchange, oracle)
   // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
   if (outcome === 'forwarded' && got.status < 400 && direct.headers['x-aptos-ledger-version'] !== undefined && shown !== undefined && shown.height < from.height) return `read at height ${shown.height}, though the node had got to ${from.height} before`
   const asked = readOf(sent)?.speaksOf
@@ -73,11 +75,11 @@ function judgeAnswer (exchange: Exchange, oracle: Oracle, memory: Memory, shown:
 }
 
 /** What varve refuses by itself the node refuses too, but for what is on purpose; what is gone is gone there too, in the same words. */
-function judgeRefusal ({ sent, meant, got, direct, floor }: Exchange): string | undefined {
+function judgeRefusal ({ sent, meant, got, direct, floor, to }: Exchange, oracle: Oracle): string | undefined {
   if (!isClientError(got.status)) return `refused with ${got.status}`
   if (isRefusal(direct.status, name => direct.headers[name] !== undefined, direct.bytes) || meant.isTorn || isOnPurpose(sent, floor?.version)) return undefined
-  // A node reads the types of a view when it has looked where it stands, and refuses them in words of its own.
-  if (got.status === 400 && direct.status === 400) return undefined
+  // A node looks where it stands before it reads the types of a view, and refuses them in words of its own.
+  if (got.status === 400 && readOf({ ...sent, body: plainQuestion })?.endpoint.name === 'view' && oracle.says({ ...meant.sent, target: '/v1/view' }, to).status === 400) return undefined
   const isGone = got.status === 410 && direct.status === 410 && (sent.method === 'HEAD' || got.bytes.equals(direct.bytes))
   return isGone ? undefined : `refused with ${got.status} ${got.bytes.toString()}, but the node says ${direct.status} ${direct.bytes.toString('latin1', 0, 300)}`
 }
