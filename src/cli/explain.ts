@@ -3,7 +3,7 @@ import { loadConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
 import { heldMs } from '../proxy/held.js'
 import { mediaTypes } from '../reads/accept.js'
-import { blockKeyOf, classOf, isRendered, keysOf, momentKeyOf, type Read, targetOf, wordsOf } from '../reads/read.js'
+import { blockKeyOf, classOf, isRendered, keysOf, momentKeyOf, namesStream, pageKeyOf, pagesOf, type Read, targetOf, wordsOf } from '../reads/read.js'
 import { matchEndpoint, readRequest } from '../reads/read-request.js'
 import { Refusal } from '../reads/refusal.js'
 import { bodyInWords } from '../reads/request-body.js'
@@ -70,8 +70,11 @@ function passed (target: string, { method, accept, data }: ExplainedRequest): Ex
 
 // The chain and its generation are learned from the nodes, who are not asked here.
 function keyed (read: Read, config: Config): Explanation {
-  const keys = keysOf(read, { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' })
+  const chain = { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' }
+  const keys = keysOf(read, chain)
   if (keys.blocks !== undefined && read.height === undefined) return { key: blockKeyOf(keys.blocks, 'HEIGHT') }
+  // By whichever path it comes, a page is kept under the name of its stream.
+  if (read.page !== undefined && !namesStream(read)) return { key: pageKeyOf(pagesOf(chain, '/v1/accounts/ADDRESS/events/CREATION_NUMBER'), read.page) }
   if (classOf(read) !== 'moving') return { key: keys.value, ...(keys.text !== keys.value && { 'key of a not-found': keys.text }) }
   return { key: heldMs(config.latest, read) === 0 ? null : momentKeyOf(keys) }
 }

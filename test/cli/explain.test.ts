@@ -100,6 +100,8 @@ t.test('explain goes by the configuration that it is given', async t => {
   t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { endpoint: 'account', class: 'moving' })
   t.match(await explained(t, ['GET', '/v1', '--config', config]), { endpoint: 'index', key: /^moment 4\.GENERATION/, why: 'of the moment: an answer is given again for 40 ms' })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), { upstream: /limit=7$/, why: /kept for 5 s/, key: /^4\.GENERATION/ })
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), { key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=7', class: 'page' }, 'which one that is the answer tells')
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), { endpoint: 'events_by_creation_number', key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=7`, class: 'page' })
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), { key: /^moment 4\.GENERATION/, why: 'of the moment: an answer is given again for 50 ms' })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })
   t.match(await run(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })

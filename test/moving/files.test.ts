@@ -7,7 +7,7 @@ import { ExportReader } from '../../src/moving/export-reader.js'
 import { ExportWriter } from '../../src/moving/export-writer.js'
 import { entryKeyOf } from '../../src/moving/keys.js'
 import { type ExportHead, type Moved } from '../../src/moving/words.js'
-import { keysOf } from '../../src/reads/read.js'
+import { keysOf, pageKeyOf, pagesOf } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { run, start } from '../cli/command.js'
 import { folderOf } from '../support/moving.js'
@@ -146,6 +146,13 @@ t.test('every key that a read can have is known for an entry\'s, and those of th
       const keys = keysOf(read, chain)
       const own = keys.blocks === undefined ? [keys.value, keys.text] : [`${keys.blocks} 100`]
       for (const each of own) t.match(entryKeyOf(each, chain), { name: each.slice(4), block: keys.blocks === undefined ? undefined : { blocks: keys.blocks, height: '100' } }, each)
+      if (read.page !== undefined) {
+        const stream = `4.1 json /v1/accounts/0x${'1'.padStart(64, '0')}/events/3`
+        t.match(entryKeyOf(pageKeyOf(stream, read.page), chain), { block: undefined, page: { stream, first: 5n, last: 29n } })
+        t.ok(entryKeyOf(pagesOf(chain, read.path), chain), 'where its path leads')
+        for (const none of [stream, `${stream}?start=5&limit=0`, `${stream}x?start=5&limit=7`, own[0] ?? '']) t.match(entryKeyOf(none, chain), { page: undefined }, none)
+        t.equal(entryKeyOf('4.1 json pages /v1/accounts/0x1/events/3 0', chain), undefined)
+      }
       for (const other of [{ id: 4, generation: 2 }, { id: 14, generation: 1 }]) t.equal(entryKeyOf(own[0] ?? '', other), undefined)
       if (keys.blocks !== undefined) for (const cut of ['whole', 'half']) t.equal(entryKeyOf(`${keys.blocks} ${cut} 100`, chain), undefined)
     }

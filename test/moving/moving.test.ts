@@ -8,7 +8,7 @@ import { ended, entriesIn, exported, filled, folderOf, readsOf, sharing } from '
 import { startRedis } from '../support/redis-server.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { control, nodeOf, published } from '../support/replicas.js'
-import { fromRedis, status } from '../support/said.js'
+import { fromMemory, fromRedis, status } from '../support/said.js'
 import { until } from '../support/until.js'
 
 // One for all that only read it.
@@ -20,13 +20,15 @@ t.test('what a varve has kept is served by another over another Redis, byte for 
   const [node, first, second] = await Promise.all([nodeOf(t), startRedis(t), startRedis(t)])
   const reads = readsOf(node)
   await filled(t, node, first, reads)
+  // Where the path of the events leads is one more.
+  const entries = reads.length + 1
   const file = join(folderOf(t), 'chain.varve')
   const out = await run(t, ['export', file, '--redis', first.url, '--json'])
   t.match([out.code, out.err], [0, ''])
-  t.match(ended(out.out), { event: 'end', entries: reads.length, corrupt: 0, tooLong: 0, share: 1, chain: 4, generation: 1, newestBlock: '998', file, bytes: readFileSync(file).length })
+  t.match(ended(out.out), { event: 'end', entries, corrupt: 0, tooLong: 0, share: 1, chain: 4, generation: 1, newestBlock: '998', file, bytes: readFileSync(file).length })
   const into = await run(t, ['import', file, '--redis', second.url, '--json'])
   t.match([into.code, into.err], [0, ''])
-  t.match(ended(into.out), { event: 'end', entries: reads.length, written: reads.length, there: 0, purged: 0, expired: 0, tooLong: 0, chain: 4, isNew: true })
+  t.match(ended(into.out), { event: 'end', entries, written: entries, there: 0, purged: 0, expired: 0, tooLong: 0, chain: 4, isNew: true })
   const varve = await sharing(t, node.url, second)
   node.asked.reset()
   for (const [target, how] of reads) {
@@ -40,9 +42,16 @@ t.test('what a varve has kept is served by another over another Redis, byte for 
   t.equal((await varve.metric('varve_corrupt_entries_total')), 0)
   const third = await sharing(t, node.url, second)
   for (const block of [205, 206, 207].map(height => node.ledger.block(height))) t.match(await third.get(`/v1/blocks/by_version/${block.firstVersion}`), { headers: { [status]: fromRedis } }, 'a block is found by each of its versions')
+  const [handle, stream] = ['/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events', '/v1/accounts/0x1/events/3']
+  for (const path of [handle, stream]) {
+    const direct = await ask(node.url, `${handle}?start=305&limit=10`)
+    node.asked.reset()
+    t.match(await third.get(`${path}?start=305&limit=10`), { body: direct.body, headers: { [status]: path === handle ? fromRedis : fromMemory } }, 'a page by the events that it has, and by either path')
+    t.equal(node.asked.total, 0)
+  }
   const lives = await Promise.all((await entriesIn(second)).map(async key => await second.client.pttl(key)))
   t.ok(lives.every(ms => ms > 0 && ms <= 2_592_000_000), 'each lives as long as it would have')
-  const page = (await entriesIn(second)).find(key => key.includes('new_block_events')) ?? ''
+  const page = (await entriesIn(second)).find(key => key.includes('/events/3?start=300')) ?? ''
   t.ok(await second.client.pttl(page) <= 3_600_000, 'and a page of events no longer than that')
 })
 
@@ -106,5 +115,5 @@ t.test('a Redis or a node with another chain of the same name refuses a file, an
   writeFileSync(config, `chainId: 2\ncache: { redis: { url: '${empty.url}' } }\n`)
   t.match(await run(t, ['import', file, '--config', config]), { code: 1, err: /^varve: the file is of chain 4, and the configuration names chain 2\n$/ })
   t.same([await everything(redis), await everything(empty)], [before, []])
-  t.match(await run(t, ['import', file, '--redis', source.url]), { code: 0, out: /^0 entries.*; 15 were there already/ }, 'whoever has its newest block needs no node')
+  t.match(await run(t, ['import', file, '--redis', source.url]), { code: 0, out: /^0 entries.*; 16 were there already/ }, 'whoever has its newest block needs no node')
 })

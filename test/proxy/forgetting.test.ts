@@ -4,7 +4,7 @@ import { Memory } from '../../src/cache/memory.js'
 import { StreamNames } from '../../src/cache/stream-names.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
 import { everythingOf, Forgetting } from '../../src/proxy/forgetting.js'
-import { keysOf, momentKeyOf, type Read } from '../../src/reads/read.js'
+import { keysOf, momentKeyOf, pagesOf, type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { type Ask, item } from '../support/client.js'
 import { partsAt, readOf } from '../support/parts.js'
@@ -127,4 +127,36 @@ t.test('what was asked for before a purge is given to who asked, and not kept af
       t.equal(parts.memory.entries, entries, target)
     }
   }
+})
+
+t.test('a page of events means each page of its stream that has any of them, by whichever path, and where that path leads', async t => {
+  const path = '/v1/accounts/0x1/events/0x1::a::B/c'
+  const long = `/v1/accounts/0x${'1'.padStart(64, '0')}/events`
+  const stream = `4.2 json ${long}/7`
+  const names = new StreamNames(() => 0, () => {})
+  const memory = new Memory(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
+  const forgetting = new Forgetting(memory, names)
+  const page = (first: bigint, last: bigint, of = stream): Entry => {
+    const entry = makeEntry({ key: `${of}?start=${first}&limit=${last - first + 1n}`, status: 200, contentType: 'application/json', body: Buffer.from('[]'), ownLines: [], release: undefined, page: { stream: of, first, last, offsets: undefined } })
+    memory.set(entry)
+    return entry
+  }
+  const handle = pagesOf(chain, readOf(path).path)
+  for (const target of [`${path}?start=5&limit=10`, `${long}/7?start=5&limit=10`]) {
+    memory.clear()
+    names.learn(handle, stream, 1n, 1000)
+    const [before, within, after, other] = [page(0n, 4n), page(4n, 5n), page(15n, 20n), page(5n, 14n, `4.2 json ${long}/8`)]
+    const times = forgetting.times
+    const read = readOf(target)
+    const whatOf = forgetting.everythingOf(read, chain)
+    forgetting.forget(whatOf(chain))
+    t.same([before, within, after, other].map(({ key }) => memory.get(key) !== undefined), [true, false, true, true], target)
+    t.equal(names.lastOf(handle), target.startsWith(path) ? undefined : stream)
+    t.same(whatOf({ id: 4, generation: 3 }).pages?.map(({ stream: of }) => of).sort(), [...new Set([pagesOf({ id: 4, generation: 3 }, read.path), `4.3 json ${long}/7`])].sort(), 'of any generation, though nobody knows it any more')
+    t.same([before, within, after, other].map(entry => forgetting.hasMeant(entry, times)), [false, true, false, false])
+    const asked = (first: bigint): boolean => forgetting.hasMeant(other, times, { stream: pagesOf(chain, read.path), first, last: first })
+    t.same([asked(4n), asked(5n), asked(14n), asked(15n)], [false, true, true, false], 'by the path that it was asked for by')
+  }
+  const nothing = everythingOf(readOf(`${path}?start=5&limit=0`), chain)
+  t.equal(nothing.pages, undefined, 'no page has no events')
 })
