@@ -29,11 +29,9 @@ export class PageIndex {
     const { pages, widest } = this.#streams.get(stream) ?? { pages: [], widest: 0n }
     const found: ListedPage[] = []
     // What begins further back than the longest page reaches cannot have any.
-    for (let at = placeOf(pages, first - widest); ; at++) {
-      const page = pages[at]
-      if (page === undefined || page.first > last) return found
-      if (page.last >= first) found.push(page)
-    }
+    let at = placeOf(pages, first - widest)
+    for (let page = pages[at]; page !== undefined && page.first <= last; page = pages[++at]) if (page.last >= first) found.push(page)
+    return found
   }
 
   add (stream: string, page: ListedPage): void {

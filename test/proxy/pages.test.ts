@@ -7,7 +7,7 @@ import { eventNode, type EventNode, type EventNodeState, handle, stream } from '
 import { checkAsync, seeded } from '../support/properties.js'
 import { fromMemory, status, stored } from '../support/said.js'
 import { until } from '../support/until.js'
-import { type TestVarve, varveAt } from '../support/varve.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const pruned = 'varve; hit; detail=pruned'
 const because = (reason: string): string => `varve; fwd=uri-miss; fwd-status=200; detail=${reason}`
@@ -286,4 +286,38 @@ t.test('what was put together is audited as a whole; where it is not what the no
   for (const start of [0, 50]) t.equal((await varve.get(pageAt(handle, start, 50))).body, node.page(start, 50))
   t.ok(node.asked.length >= asked + 2)
   t.equal((await varve.get(pageAt(handle, 110, 5))).headers[status], fromMemory, 'what has nothing in common with it stays')
+})
+
+t.test(`over the embedded node, while it grows and a coin store is made anew, each page by either path is what the node says or said of that stream (${seeded})`, async t => {
+  const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
+  const page = fc.record({ handled: fc.boolean(), start: fc.integer({ min: 0, max: 60 }), limit: fc.integer({ min: 1, max: 30 }) })
+  const step = fc.oneof({ weight: 8, arbitrary: fc.record({ page }) }, fc.record({ grow: fc.integer({ min: 1, max: 40 }) }))
+  await checkAsync(fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 50 }), async steps => {
+    const { sandbox, varve } = await varveAtSandbox(t, { blocks: 150, remaking: { goneAt: 170, backAt: 175 } })
+    const said = new Set<string>()
+    for (const done of steps) {
+      if ('grow' in done) {
+        sandbox.ledger.grow(done.grow)
+        continue
+      }
+      const { handled, start, limit } = done.page
+      const [path, asked] = [handled ? deposits : '/v1/accounts/0xcafe/events/2', sandbox.asked.total]
+      const got = await varve.get(pageAt(path, start, limit))
+      const isHit = got.headers[status] === fromMemory
+      if (isHit !== (sandbox.asked.total === asked)) throw new Error(`${path} ${start} ${limit}: ${String(got.headers[status])} with ${sandbox.asked.total - asked} reads`)
+      const direct = await ask(sandbox.url, pageAt(path, start, limit))
+      const events = got.status === 200 ? JSON.parse(got.body) as Array<{ guid: { creation_number: string } }> : []
+      const numbers = new Set(events.map(({ guid }) => guid.creation_number))
+      if (numbers.size > 1) throw new Error(`${path} ${start} ${limit} mixes two streams`)
+      const [number = ''] = numbers
+      // A kept page of where the handle led is what its stream says by its own name.
+      const truth = isHit ? await ask(sandbox.url, pageAt(`/v1/accounts/0xcafe/events/${number}`, start, limit)) : direct
+      if (got.body !== truth.body) throw new Error(`${path} ${start} ${limit}: ${got.body.slice(0, 200)} is not ${truth.body.slice(0, 200)}`)
+      if (!handled) continue
+      // Once a later life was shown no page of an earlier one is.
+      if (number !== '' && said.has(number) && [...said].at(-1) !== number) throw new Error('the handle led back')
+      if (number !== '') said.add(number)
+    }
+    await Promise.all([varve.stop({ drainMs: 0 }), sandbox.close()])
+  }), 15)
 })

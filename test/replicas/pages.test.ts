@@ -8,6 +8,7 @@ import { startRedis } from '../support/redis-server.js'
 import { written } from '../support/replicas.js'
 import { fromMemory, fromRedis, status, stored } from '../support/said.js'
 import { storedOf } from '../support/shared-store.js'
+import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -200,4 +201,46 @@ t.test('a purge while a page of the same events is being read leaves nothing of 
     t.equal((await reading).status, 200)
     t.equal((await varve.get(pageAt(read, 0, 50))).headers[status], stored, `${read} ${purged}`)
   }
+})
+
+t.test('a purge while Redis is asked where a path leads, or for a page, leaves nothing of what was on its way', async t => {
+  for (const isNamed of [false, true]) {
+    const [redis, node] = [await startRedis(t), await eventNode(t)]
+    const a = await replica(t, node.url, redis)
+    for (const start of [0, 50]) await a.get(pageAt(handle, start, 50))
+    await written(a, 2)
+    const network = await slowRedis(t, redis)
+    const b = await varveAt(t, node.url, { cache: { redis: { url: network.url, timeoutMs: 5000 } }, admin: { listen: '127.0.0.1:0', token } })
+    if (isNamed) t.equal((await b.get(pageAt(handle, 50, 50))).headers[status], fromRedis)
+    const asks = network.asks
+    network.hold()
+    const reading = b.get(pageAt(handle, 0, 50))
+    await until(async () => network.asks > asks, 'it is looked for')
+    const before = network.asks
+    const purging = purge(b, pageAt(handle, 10, 1))
+    // It is forgotten here before Redis is asked what that means.
+    await until(async () => network.asks > before, 'it is forgotten')
+    network.release()
+    t.match(await purging, { status: 200 })
+    t.equal((await reading).headers[status], stored, 'what is read of a node after that')
+    t.equal((await b.get(pageAt(handle, 0, 50))).body, node.page(0, 50))
+  }
+})
+
+t.test('what cannot be of this chain is no part, and a purge of numbers that no stream has harms nothing', async t => {
+  const [redis, node] = [await startRedis(t), await eventNode(t)]
+  const a = await replica(t, node.url, redis)
+  await a.get(pageAt(handle, 0, 50))
+  await written(a, 1)
+  const key = pageKey(7, 0, 50)
+  const kept = await decodeStored(key.slice('varve:1:'.length), await redis.client.getBuffer(key) ?? Buffer.alloc(0))
+  const { position } = kept.stamped
+  // A lower version at a later time.
+  const head = { ...position.head, version: 500n, timestampUsec: position.head.timestampUsec * 2n }
+  await redis.client.set(key, await encodeStored({ ...kept, stamped: { ...kept.stamped, position: { ...position, head } } }), 'PX', 100_000)
+  const b = await replica(t, node.url, redis)
+  await b.get('/v1/accounts/0x42/modules')
+  t.equal(await saidOf(b, pageAt(stream(7), 0, 50), node.page(0, 50)), stored)
+  for (const url of [`${handle}?start=18446744073709551615&limit=65535`, `${handle}?start=0&limit=0`]) t.match(await purge(b, url), { status: 200 })
+  t.equal(await saidOf(b, pageAt(stream(7), 0, 50), node.page(0, 50)), fromMemory)
 })
