@@ -30,17 +30,15 @@ export function joinedPage (memory: Memory, wanted: WantedPage, isGone: (release
 
 function partsFor (pages: readonly ListedPage[], wanted: EventRange, isGone: (release: string) => boolean): ListedPage[] | undefined {
   const joinable = pages.filter(({ isJoinable }) => isJoinable)
-  const releases = [...new Set(joinable.map(({ release }) => release))].sort((a, b) => rankOf(a) - rankOf(b))
-  for (const release of releases) {
+  const releases = new Set(joinable.map(({ release }) => release).filter(release => release !== undefined))
+  const gone = [...releases].filter(isGone)
+  // What nobody knows the release of may be of today.
+  for (const release of [...[...releases].filter(one => !gone.includes(one)), undefined, ...gone]) {
     const chosen = coverOf(joinable.filter(page => page.release === release), wanted)
     // Two of no known release may be of two.
     if (chosen !== undefined && (release !== undefined || chosen.length === 1)) return chosen
   }
   return undefined
-
-  function rankOf (release: string | undefined): number {
-    return release === undefined ? 1 : isGone(release) ? 2 : 0
-  }
 }
 
 function join (entries: readonly Entry[], { stream, key, first, last }: WantedPage): Entry | undefined {

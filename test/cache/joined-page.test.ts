@@ -81,6 +81,7 @@ t.test('all parts are of one release, one that still runs where there is a choic
   t.match(join(6, 5, 'new'), { release: 'old' })
   t.match(join(0, 15, 'old'), { release: 'old' }, 'where the other has not all of it')
   t.equal(join(12, 3, 'old')?.release, 'new', 'before one that nobody knows')
+  t.equal(tier(pageOf(0, 10, { release: 'old' }), pageOf(2, 5, { release: undefined })).join(3, 2, 'old')?.release, undefined, 'which goes before one that runs no more')
   t.same([join(45, 10), join(42, 3)?.release, join(42, 3)?.body.toString()], [undefined, undefined, bodyOf(42, 3)])
 })
 
