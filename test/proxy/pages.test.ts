@@ -168,7 +168,8 @@ t.test('also the newest events and a page that is not full tell where a handle l
     node.state.creation = 8 + nth
     await varve.get(handle + query)
     t.equal(await said(t, all, handle, 0, 50), stored, query)
-    t.equal(await said(t, all, handle, 0, 50), fromMemory)
+    // Often enough that what was given is given again without a look.
+    for (let round = 0; round < 3; round++) t.equal(await said(t, all, handle, 0, 50), fromMemory)
   }
   node.state.head -= 100
   node.state.creation = 7
