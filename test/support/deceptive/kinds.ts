@@ -36,10 +36,13 @@ export function eventOf (sequence: number | string, change: Record<string, unkno
   return { version: '500', guid: { creation_number: '2', account_address: '0x1' }, sequence_number: String(sequence), type: '0x1::a::B', data: { sequence_number: '7' }, ...change }
 }
 
-/** A page of events. */
-export function pageBody (events: readonly object[]): string {
-  return JSON.stringify(events)
+/** A page of events under a handle of the account of a number: of each a stream of its own, or one would answer for another. */
+export function pageBody (events: readonly object[], nth: number): string {
+  return ofAccount(JSON.stringify(events), nth)
 }
+
+/** Events of the account of a number. */
+export const ofAccount = (text: string, nth: number): string => text.replaceAll('"account_address":"0x1"', `"account_address":"0x${nth.toString(16)}"`)
 
 /** A committed transaction of a number, and so of a version and a hash. */
 export function transactionBody (nth: number, change: Record<string, unknown> = {}): string {
@@ -112,7 +115,7 @@ const rows: readonly Row[] = [
     endpoint: 'account_events',
     isKept: true,
     target: nth => `/v1/accounts/${hex(nth)}/events/${tag}/f?start=5&limit=2`,
-    body: nth => pageBody([eventOf(5, { type: `0x1::a::B${nth}` }), eventOf(6)])
+    body: nth => pageBody([eventOf(5, { type: `0x1::a::B${nth}` }), eventOf(6)], nth)
   },
   { name: 'info', endpoint: 'info', target: () => '/v1/info', body: nth => `{"chain_id":"${nth}"}` },
   { name: 'gas', endpoint: 'estimate_gas_price', target: () => '/v1/estimate_gas_price', body: nth => `{"gas_estimate":${nth}}` },

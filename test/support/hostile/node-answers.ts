@@ -1,3 +1,5 @@
+import { crc32 } from 'node:zlib'
+
 /** How far the chain of the recording node has got. */
 export const head = 100_000_000n
 
@@ -23,7 +25,7 @@ function bodyOf (target: string, method: string, fresh: number): string {
   if (url.pathname === '/v1') return '{"git_hash":"aaaa"}'
   if (block !== undefined) return blockOf(block, url.pathname.includes('by_height') ? 0 : fresh, url.searchParams.get('with_transactions') === 'true')
   const start = url.searchParams.get('start')
-  if (url.pathname.includes('/events/') && start !== null) return eventsFrom(BigInt(start), Number(url.searchParams.get('limit') ?? 25), fresh)
+  if (url.pathname.includes('/events/') && start !== null) return eventsFrom(url.pathname, BigInt(start), Number(url.searchParams.get('limit') ?? 25), fresh)
   return JSON.stringify({ n: fresh, asked: `${method} ${target}` })
 }
 
@@ -34,10 +36,11 @@ function blockOf (version: string, fresh: number, isWithTransactions: boolean): 
   return `{"block_height":"${version}","block_hash":"${hash}","block_timestamp":"${1_600_000_000_000_000 + fresh}","first_version":"${version}","last_version":"${version}","transactions":${transactions}}`
 }
 
-function eventsFrom (start: bigint, limit: number, fresh: number): string {
+// Each handle leads to a stream of its own.
+function eventsFrom (path: string, start: bigint, limit: number, fresh: number): string {
   const events = Array.from({ length: Math.min(limit, 100) }, (_, at) => ({
     version: String(1000 + at),
-    guid: { creation_number: '4', account_address: '0x1' },
+    guid: { creation_number: String(crc32(path)), account_address: '0x1' },
     sequence_number: String(start + BigInt(at)),
     type: '0x1::block::NewBlockEvent',
     data: { n: fresh }

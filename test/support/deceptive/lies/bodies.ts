@@ -1,4 +1,4 @@
-import { blockBody, eventOf, hex, type Kind, pageBody, transactionBody, type Truth, versionOf as version } from '../kinds.js'
+import { blockBody, eventOf, hex, type Kind, ofAccount, pageBody, transactionBody, type Truth, versionOf as version } from '../kinds.js'
 import { type Lie, type Seen } from '../trial.js'
 import { keeps, wire } from '../wire.js'
 
@@ -38,7 +38,7 @@ export const blocks: readonly Lie[] = [
   { name: 'half of a block', ...handedBlock(nth => blockBody(nth).slice(0, 60)), reason: 'unreadable' }
 ]
 
-const page = (...events: readonly object[]) => () => pageBody(events)
+const page = (...events: readonly object[]) => (nth: number) => pageBody(events, nth)
 
 /** Pages of events that are not those that were asked for, or not certainly: 5 and 6 are. */
 export const pages: readonly Lie[] = [
@@ -56,7 +56,7 @@ export const pages: readonly Lie[] = [
   { name: 'a number beyond u64', ...handedPage(page(eventOf(5), eventOf('18446744073709551616'))), reason: 'unreadable' },
   { name: 'numbers for texts', ...handedPage(page(eventOf(5), eventOf(6, { sequence_number: 6 }))), reason: 'unreadable' },
   { name: 'a number that stands in the data alone', ...handedPage(page(eventOf(5), eventOf(6, { sequence_number: undefined, data: { sequence_number: '6' } }))), reason: 'unreadable' },
-  { name: 'a number twice', ...handedPage(() => `[${JSON.stringify(eventOf(5))},{"sequence_number":"6",${JSON.stringify(eventOf(6)).slice(1)}]`), reason: 'unreadable' },
+  { name: 'a number twice', ...handedPage(nth => ofAccount(`[${JSON.stringify(eventOf(5))},{"sequence_number":"6",${JSON.stringify(eventOf(6)).slice(1)}]`, nth)), reason: 'unreadable' },
   { name: 'an empty page', ...handedPage(page()), reason: 'empty_page' },
   { name: 'a short page', ...handedPage(page(eventOf(5))), reason: 'short_page' },
   { name: 'no page', ...handedPage(() => '{"0":{}}'), reason: 'unreadable' },
