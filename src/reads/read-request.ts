@@ -73,7 +73,7 @@ export function readRequest (match: Match, request: ClientRequest, defaults: Nod
 
 /** What a path or a start says of what is asked for; undefined where neither does. */
 function whatOf ({ keyedBy }: Endpoint, path: readonly string[], query: Query['query'], accept: Accept): Pick<Read, 'speaksOf' | 'height' | 'isOpen'> | undefined {
-  const last = path.at(-1) ?? ''
+  const last = path.slice(-1).join('')
   switch (keyedBy) {
     case 'block': case 'transaction': return { speaksOf: BigInt(last), height: undefined, isOpen: false }
     case 'height': return { speaksOf: undefined, height: BigInt(last), isOpen: false }

@@ -30,16 +30,17 @@ export function readTransaction (body: Buffer, span?: Span): Transaction | undef
 
 /** Reads a list of committed transactions; undefined when any of its items is not certainly one. */
 export function readTransactions (body: Buffer): TransactionRun | undefined {
-  const versions: bigint[] = []
-  for (const item of itemsIn(body) ?? [undefined]) {
-    const version = item && readTransaction(body, item)?.version
+  const items = itemsIn(body)
+  if (items === undefined) return undefined
+  let first: bigint | undefined
+  let last: bigint | undefined
+  let isContiguous = true
+  for (const item of items) {
+    const version = readTransaction(body, item)?.version
     if (version === undefined) return undefined
-    versions.push(version)
+    isContiguous &&= last === undefined || version === last + 1n
+    first ??= version
+    last = version
   }
-  return {
-    count: versions.length,
-    first: versions[0],
-    last: versions.at(-1),
-    isContiguous: versions.every((version, at) => at === 0 || version === (versions[at - 1] ?? 0n) + 1n)
-  }
+  return { count: items.length, first, last, isContiguous }
 }

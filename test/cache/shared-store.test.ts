@@ -276,10 +276,13 @@ t.test('a page of events is served from memory for no longer than it would have 
   const a = await replicaOf(t, sandbox, { pages })
   await a.get(page)
   await written(a, 1)
-  const key = (await client.keys('*events*'))[0] ?? ''
-  const ttl = await client.ttl(key)
-  t.ok(ttl > 590 && ttl <= 600, `${ttl} s`)
-  await client.pexpire(key, 400)
+  // The page, where it is found, and where its path leads.
+  const keys = await client.keys('*events*')
+  for (const key of keys) {
+    const ttl = await client.ttl(key)
+    if (await client.type(key) === 'string') t.ok(ttl > 590 && ttl <= 600, `${key}: ${ttl} s`)
+    await client.pexpire(key, 400)
+  }
   const b = await replicaOf(t, sandbox, { pages })
   sandbox.asked.reset()
   t.equal((await b.get(page)).headers[status], fromRedis)

@@ -103,3 +103,26 @@ t.test('the payload of an event may be decoded further, but which event it is st
   t.notOk(may(page, '[1]', '[2]'))
   t.notOk(may(page, '{}', '[]'))
 })
+
+t.test('of one module, of a resource and of transactions no release and no setting may change what is stored', async t => {
+  const one = readOf('/v1/accounts/0x1/module/a?ledger_version=5')
+  t.ok(may(one, JSON.stringify(module('x')), JSON.stringify(module('y')), { releases: ['a', 'b'] }))
+  t.notOk(may(one, JSON.stringify(module('x')), JSON.stringify(module('x', '0xa2')), { releases: ['a', 'b'] }))
+  const resources = readOf('/v1/accounts/0x1/resources?ledger_version=5')
+  const resource = (type: string, data: unknown): object => ({ type, data })
+  t.ok(may(resources, list(resource('0x1::a::B', { a: '0xab' })), list(resource('0x1::a::B', { a: 'text' }))), 'decoded by the modules of the head')
+  t.ok(may(resources, list(resource('0x1::a::B', {})), list(resource('0x1::a::B', {}), resource('0x1::a::C', {})), { cursor: '00ab' }))
+  t.notOk(may(resources, list(resource('0x1::a::B', {})), list(resource('0x1::a::C', {})), { releases: ['a', 'b'] }))
+  const transaction = (hash: string, more: object = {}): object => ({ version: '5', hash, ...more })
+  for (const [read, of] of [
+    [readOf('/v1/transactions/by_version/5'), (item: object) => JSON.stringify(item)],
+    [readOf(`/v1/transactions/by_hash/${'ab'.repeat(32)}`), (item: object) => JSON.stringify(item)],
+    [readOf('/v1/transactions?start=5&limit=1'), (item: object) => list(item)]
+  ] as const) {
+    t.ok(may(read, of(transaction('0xa', { payload: 'x' })), of(transaction('0xa', { payload: 'y' })), { releases: ['a', 'b'] }))
+    t.notOk(may(read, of(transaction('0xa', { payload: 'x' })), of(transaction('0xa', { payload: 'y' }))))
+    t.notOk(may(read, of(transaction('0xa')), of(transaction('0xb')), { releases: ['a', 'b'] }))
+  }
+  const height = readOf('/v1/blocks/by_height/5?with_transactions=true')
+  t.ok(may(height, '{"block_height":"5","transactions":[{"version":"5","hash":"0xa","x":1}]}', '{"block_height":"5","transactions":[{"version":"5","hash":"0xa","x":2}]}', { releases: ['a', 'b'] }))
+})
