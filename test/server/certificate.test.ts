@@ -124,6 +124,8 @@ t.test('looks come by themselves, one at a time', async t => {
   await until(() => shown.length > 0, 'it is found')
   t.equal(shown.length, 1)
   held.close()
+  // One that is under way would have seen the files as they were.
+  await held.look()
   writeFileSync(join(dir, 'k.pem'), certificateKey)
   writeFileSync(join(dir, 'c.pem'), certificate)
   await Promise.all([held.look(), held.look(), held.look()])
