@@ -4,6 +4,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { loadConfig } from '../src/config/load.js'
 import { configSchema } from '../src/config/schema.js'
+import { endpoints } from '../src/reads/endpoints.js'
 
 const root = join(import.meta.dirname, '..')
 const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
@@ -34,6 +35,13 @@ t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.m
     for (const [path] of text(page).matchAll(/\b(?:(?:src|test|config|bench|reads|ledger|cache|nodes|proxy|server|cli|workers|metrics)\/)+[a-z/-]+\.(?:ts|yaml|md)/g)) {
       t.ok(existsSync(join(root, path)) || existsSync(join(root, 'src', path)), `${page}: ${path}`)
     }
+  }
+})
+
+t.test('docs/what-is-kept.md has a row for every read that varve knows, with its path and the name that it has in metrics', async t => {
+  for (const { name, method, path } of endpoints) {
+    const shape = path.map(part => typeof part === 'string' ? part : '\\{[a-z_]+\\}').join('/')
+    t.match(text('docs', 'what-is-kept.md'), new RegExp(`^\\| \`${method} /${shape}\`[^|]* \\(\`${name}\`\\) \\| `, 'm'), name)
   }
 })
 
