@@ -88,6 +88,21 @@ t.test('what is short, or is no secret by its name, is left where it is', t => {
   t.match(out.written(Buffer.from([0xff, 1]), [['content-encoding', 'gzip']]), { leftOut: /^it is coded so/ }, 'nor in what is not coded as it says')
   t.match(new Secrets([]).written(Buffer.from([0xff, 1]), [['content-encoding', 'zstd']]), { base64: '/wE=' })
   t.match(new Secrets(['%E0%A4%A']).out('%E0%A4%A'), '***')
-  t.match(['/', '/v1', '/v1/a?b', '/key/v1/x/v1', '/metrics?key=1&b=&token', '/v12'].map(targetToKeep), ['/', '/v1', '/v1/a?b', '/v1/x/v1', '/***?key=***&b=&token', '/***'])
+  t.same(['/', '/v1', '/v1/a?b', '/key/v1/accounts/1/module/v1', '/metrics?key=1&b=&token', '/v12'].map(targetToKeep), ['/', '/v1', '/v1/a?b', '/v1/accounts/1/module/v1', '/***?key=***&b=&token', '/***'])
+  t.end()
+})
+
+t.test('of a query only what nodes take is told, and what is short or a number; a key is a key under any name, and before any /v1 that a route follows', t => {
+  const told = '/v1/transactions?start=12345678901&limit=00000000007&x=1&junk&network=0xabcdef0123456789&_=1700000000000'
+  t.equal(targetToKeep(told), told)
+  for (const part of ['accessKey=s3cret-1234', 'authToken=s3cret-1234', 'api%5Fkey=s3cret-1234', 'key%5B%5D=s3cret-1234', 'Authorization=s3cret-1234', 'pass=correct-horse', 's3cret-1234', 's3cret-1234=', 's3cret-1234==']) {
+    t.notMatch(targetToKeep(`/v1?start=1&${part}`), /s3cret|horse/, part)
+  }
+  const secrets = new Secrets(secretsOf([['authorization', `Basic ${Buffer.from('a-user-name:pass-w0rd-1').toString('base64')}`], ['X-Session', 'sess10n-0123']], '/v1/k3y-of-mine/v1/view?accessKey=s3cret-1234&form=application/json&x=s3cret-5678=='))
+  t.equal(secrets.out('a-user-name pass-w0rd-1 sess10n-0123 k3y-of-mine s3cret-1234 application/json s3cret-5678=='), '*** *** *** *** *** application/json ***', 'what is a word is looked for in no answer')
+  t.ok(secretsOf([['authorization', `Basic ${Buffer.from('just-a-key-1').toString('base64')}`]], '/v1').includes('just-a-key-1'))
+  t.same(['/v1/k3y-of-mine/v1/accounts/0x1', '/v1/k3y-of-mine/v1', '/v1/a/v1/b', '/v1/-/healthy', '/v1/', '/v1/info'].map(targetToKeep), ['/v1/accounts/0x1', '/v1', '/v1/b', '/v1/-/healthy', '/v1/', '/v1/info'])
+  const { length } = new Secrets([]).outOf([['x-session-token', 'a'], ['x-aptos-txn-encryption-key', 'b'], ['www-authenticate', 'c']])
+  t.equal(length, 2)
   t.end()
 })
