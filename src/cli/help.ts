@@ -133,7 +133,7 @@ const recordText = `varve record: passes on to a node, and writes what it is ask
   --max-mb N             how long the file may become, default 256; what comes after is passed on and not written
 
 A question and its answer are a line of JSON, written when the answer has ended, byte for byte as it came. Left out is who asks: credentials in
-headers, cookies, the path before /v1, keys in a query, addresses; where an answer repeats one of them *** stands in its place.
+headers, cookies, the path before /v1, keys in a query, addresses; where an answer repeats a credential *** stands in its place.
 Ctrl-C ends it, and everything is on the disk. Exit 1 where the file cannot be written any more.
 
   varve record --upstream http://127.0.0.1:8081 --out report.jsonl
