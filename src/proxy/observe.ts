@@ -22,8 +22,8 @@ export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: 
   const inMemory = lookUp(parts, read, keys)
   const kept = inMemory ?? await recall(parts, read, keys, chain)
   const wouldHit = inMemory === undefined ? 'hit_redis' : 'hit_memory'
-  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe(wouldHit, unkept(await askTruly(parts, read)))
-  if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('refused', unkept(await askTruly(parts, read)))
+  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe(wouldHit, unkept(await ask(parts, read, chain)))
+  if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('refused', unkept(await ask(parts, read, chain)))
   // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
   const wouldJoin = parts.flights.has(flightKeyOf(read, keys.value))
   const fetching = fetchHistory(parts, read, keys, chain)
@@ -34,6 +34,11 @@ export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: 
   // What cannot be rendered afresh would have been served as it was (law 8).
   parts.renewals.failed(kept)
   return await wouldBe(wouldHit, seen)
+}
+
+// What may be of the moment is asked of a node that is far enough here too, as where nothing is kept of it.
+async function ask (parts: Parts, read: Read, chain: Chain): Promise<Judged> {
+  return read.isOpen ? await askCurrently(parts, read, chain) : await askTruly(parts, read)
 }
 
 /** What came of asking, and whether it is history. */

@@ -11,6 +11,7 @@ import { ask, type Ask, type Got, item } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
 import { checkAsync, seeded } from '../support/properties.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { several } from '../support/several.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
@@ -302,3 +303,16 @@ async function countsOf (varve: { metric: (series: string) => Promise<number | u
   for (const [, outcome = '', count] of body.matchAll(/^varve_requests_total\{.*outcome="(\w+)".*\} (\d+)$/gm)) counts[outcome] = (counts[outcome] ?? 0) + Number(count)
   return counts
 }
+
+t.test('what would have been a hit is asked of a node that is far enough, as what would not, where the answer may be of the moment', async t => {
+  const { nodes: [first, second], get } = await several(t, [{}, {}], { mode: 'observe' })
+  if (first === undefined || second === undefined) throw new Error('there are two')
+  const { hash } = JSON.parse((await ask(first.url, `/v1/transactions/by_version/${first.ledger.head.version - 2n}`)).body) as { hash: string }
+  const target = `/v1/transactions/by_hash/${hash}`
+  t.equal((await get(target)).status, 200)
+  for (const node of [first, second]) {
+    const lag = node.faults.add({ kind: 'lag', blocks: 5 })
+    t.match(await get(target), { status: 200, headers: { [status]: wouldHit, 'x-node-ledger-version': String(first.ledger.head.version) } })
+    lag.remove()
+  }
+})
