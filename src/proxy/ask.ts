@@ -147,9 +147,10 @@ function wrongOf ({ notKept }: Judged['verdict']): NotKeptReason | undefined {
 /** Whether a node denies a version or a height that was already shown, as one that lags does (law 11). */
 export function deniesShown (parts: Parts, { speaksOf, height }: Pick<Read, 'speaksOf' | 'height'>, answer: Answer): boolean {
   const head = parts.tracker.position?.head
-  if (answer.status !== 404 || head === undefined) return false
+  if ((answer.status !== 404 && answer.status !== 400) || head === undefined) return false
   const wasShown = speaksOf === undefined ? height !== undefined && height <= head.blockHeight : speaksOf <= head.version
-  return wasShown && denials.has(errorCodeOf(answer))
+  // Of a list that starts above their head nodes say that its start is no valid one.
+  return wasShown && (answer.status === 404 ? denials.has(errorCodeOf(answer)) : isBehind(answer, speaksOf) && errorCodeOf(answer) === 'invalid_input')
 }
 
 export function isBehind (answer: Answer, shown: bigint | undefined): boolean {

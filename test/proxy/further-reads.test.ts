@@ -144,3 +144,12 @@ t.test('the index is shielded for a moment, and never says an older version than
   const open = await varveAt(t, sandbox.url, { latest: { indexMs: 0 } })
   for (let nth = 1; nth <= 2; nth++) t.equal((await open.get('/v1')).headers[status], bypass)
 })
+
+t.test('that a list starts above the head is no answer where that version was shown already, and one where it was not', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const { version } = sandbox.ledger.head
+  await varve.get('/v1')
+  sandbox.faults.add({ kind: 'lag', blocks: 5 })
+  t.match(await varve.get(`/v1/transactions?start=${version}&limit=1`), { status: 503, headers: { [version_]: String(version) } })
+  t.match(await varve.get(`/v1/transactions?start=${version + 1n}&limit=1`), { status: 400, body: /higher than the current ledger version/ })
+})
