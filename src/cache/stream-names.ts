@@ -18,6 +18,8 @@ export interface StreamName {
  */
 export class StreamNames {
   readonly #names = new LRUCache<string, StreamName>({ max: maxNames })
+  // At which version paths were seen to lead nowhere: what other replicas saw before that is not believed.
+  readonly #gone = new LRUCache<string, bigint>({ max: maxNames })
   readonly #now: () => number
   readonly #onChanged: () => void
 
@@ -41,7 +43,8 @@ export class StreamNames {
   /** Takes in where a path led at a version; what is known of a later version stands. */
   learn (path: string, stream: string, readAt: bigint, ttlMs: number): void {
     const known = this.#names.get(path)
-    if (known !== undefined && readAt < known.readAt) return
+    if (readAt < (this.#gone.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) return
+    this.#gone.delete(path)
     const isNew = known?.stream !== stream
     this.#names.set(path, { stream, readAt, expiresAtMs: this.#now() + ttlMs, sharedUntilMs: isNew ? -Infinity : known.sharedUntilMs })
     if (isNew) this.#onChanged()
@@ -58,7 +61,9 @@ export class StreamNames {
   /** Forgets where a path led, unless that was seen at a later version than this. */
   forget (path: string, readAt?: bigint): void {
     const known = this.#names.get(path)
-    if (known === undefined || (readAt !== undefined && readAt < known.readAt)) return
+    if (known !== undefined && readAt !== undefined && readAt < known.readAt) return
+    if (readAt !== undefined) this.#gone.set(path, readAt)
+    if (known === undefined) return
     this.#names.delete(path)
     this.#onChanged()
   }

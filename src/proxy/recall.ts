@@ -26,6 +26,8 @@ export async function recall (parts: Parts, read: Read, keys: ReadKeys, chain: C
   if (page !== undefined && named !== undefined) {
     if (parts.forgetting.times !== purges) return undefined
     parts.streamNames.learn(path, named, found.stored.stamped.position.head.version, found.ttlMs)
+    // Here it was seen since that it leads nowhere.
+    if (parts.streamNames.find(path)?.stream !== named) return undefined
     return await recallPage(parts, parts.shared, { read, page, keys, chain, stream: named })
   }
   // What stands there instead of a name is no page; and versions of varve that did not look at guids kept every page for its path.

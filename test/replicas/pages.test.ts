@@ -244,3 +244,18 @@ t.test('what cannot be of this chain is no part, and a purge of numbers that no 
   for (const url of [`${handle}?start=18446744073709551615&limit=65535`, `${handle}?start=0&limit=0`]) t.match(await purge(b, url), { status: 200 })
   t.equal(await saidOf(b, pageAt(stream(7), 0, 50), node.page(0, 50)), fromMemory)
 })
+
+t.test('a handle that a node has said to be gone is not led by what other replicas saw of it before that, and is by what is seen after it', async t => {
+  const [redis, node] = [await startRedis(t), await eventNode(t)]
+  const a = await replica(t, node.url, redis)
+  t.equal(await saidOf(a, pageAt(handle, 0, 10), node.page(0, 10)), stored)
+  await written(a, 1)
+  node.state.creation = undefined
+  node.state.head += 1000
+  for (const start of [300, 0]) t.equal((await a.get(pageAt(handle, start, 10))).status, 404)
+  t.equal(await saidOf(a, pageAt(stream(7), 0, 10), node.page(0, 10, 7)), fromMemory, 'its stream is there still')
+  node.state.creation = 7
+  node.state.head += 1000
+  t.equal(await saidOf(a, pageAt(handle, 20, 10), node.page(20, 10)), stored)
+  t.equal(await saidOf(a, pageAt(handle, 0, 10), node.page(0, 10)), fromMemory)
+})
