@@ -60,8 +60,8 @@ export class Memory {
   }
 }
 
-/** Whether the answer to a read is history: the same whenever it is asked for. */
-export const isHistory = (read: Read, head: bigint): boolean => read.speaksOf !== undefined && read.speaksOf <= head
+/** Whether the answer to a read is history: the same whenever it is asked for. A list may end with the ledger. */
+export const isHistory = (read: Read, head: bigint): boolean => !read.isOpen && read.speaksOf !== undefined && read.speaksOf <= head
 
 /** How a read goes upstream, for who looks into a fault. */
 export const upstreamOf = (read: Read): string => `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : wordsOf(read.body)}`
