@@ -3,10 +3,9 @@ import { type RedisClient } from '../redis/place.js'
 import { blockKeyOf, type ReadKeys } from '../reads/read.js'
 import { type EventRange } from './page-index.js'
 import { SharedBlocks } from './shared-blocks.js'
-import { streamIn } from './shared-name.js'
 import { type Found, type SharedOptions, storePrefix } from './shared-options.js'
 import { SharedPages } from './shared-pages.js'
-import { whereaboutsOf } from './shared-whereabouts.js'
+import { named, whereaboutsOf } from './shared-whereabouts.js'
 import { decodeStored, encodeStored, type Stored } from './stored.js'
 import { isToForget, type Kept, type ToForget, type ToShare, WrittenLately } from './to-share.js'
 import { Waiting } from './waiting.js'
@@ -43,8 +42,8 @@ export class SharedStore {
     if (!this.#link.isUp || !this.#options.isAgreed()) return undefined
     const { blocks } = keys
     try {
-      return blocks !== undefined && version !== undefined
-        ? await this.#link.ask('find', async client => await this.#findBlock(client, blocks, version))
+      return blocks !== undefined
+        ? await this.#link.ask('find', async client => version === undefined ? await this.#findFiled(client, blocks, keys.value) : await this.#findBlock(client, blocks, version))
         : await this.#link.ask('get', async client => await this.#findKey(client, keys))
     } catch {
       // Counted by the link.
@@ -76,13 +75,7 @@ export class SharedStore {
 
   /** The same to forget, and where paths lead that replicas know of. */
   async named (what: ToForget): Promise<ToForget> {
-    const { pages = [] } = what
-    const named = await this.#link.ask('get', async client => await Promise.all(pages.map(async page => ({ page, name: await this.#get(client, page.stream) }))))
-    const more = named.flatMap(({ page, name }) => {
-      const stream = name && streamIn(name.stored)
-      return stream === undefined || pages.some(known => known.stream === stream) ? [] : { ...page, stream }
-    })
-    return more.length === 0 ? what : { ...what, pages: [...pages, ...more] }
+    return await this.#link.ask('get', async client => await named(what, async key => await this.#get(client, key)))
   }
 
   /** Forgets what this store itself may have written just after another replica had it deleted. */
@@ -142,6 +135,17 @@ export class SharedStore {
       return found
     }
     return undefined
+  }
+
+  // A block that no record leads to is not served, so that whoever purges it by a version finds all that is.
+  async #findFiled (client: RedisClient, blocks: string, key: string): Promise<Found | undefined> {
+    const found = await this.#get(client, key)
+    const range = found?.stored.range
+    const height = key.slice(blocks.length + 1)
+    const filed = range && await this.#index.find(client, blocks, range.first)
+    if (range === undefined || filed?.blocks.some(block => block.height === height) !== true) return undefined
+    if (filed.isTorn) this.#refile(blocks, range, height)
+    return found
   }
 
   async #get (client: RedisClient, key: string): Promise<Found | undefined> {

@@ -1,6 +1,8 @@
 import { type RedisClient } from '../redis/place.js'
 import { blockKeyOf } from '../reads/read.js'
 import { type SharedBlocks } from './shared-blocks.js'
+import { streamIn } from './shared-name.js'
+import { type Found } from './shared-options.js'
 import { keyOfPage, type SharedPages } from './shared-pages.js'
 import { type ToForget } from './to-share.js'
 
@@ -25,4 +27,15 @@ export async function whereaboutsOf (client: RedisClient, { keys, blocks, pages 
       ])
     }
   }
+}
+
+/** The same to forget, and where paths lead that Redis knows of. */
+export async function named (what: ToForget, get: (key: string) => Promise<Found | undefined>): Promise<ToForget> {
+  const { pages = [] } = what
+  const names = await Promise.all(pages.map(async page => ({ page, name: await get(page.stream) })))
+  const more = names.flatMap(({ page, name }) => {
+    const stream = name && streamIn(name.stored)
+    return stream === undefined || pages.some(known => known.stream === stream) ? [] : { ...page, stream }
+  })
+  return more.length === 0 ? what : { ...what, pages: [...pages, ...more] }
 }

@@ -4,6 +4,7 @@ import { startRedis } from '../support/redis-server.js'
 import { written } from '../support/replicas.js'
 import { fromMemory, fromRedis, status, stored } from '../support/said.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const bypass = 'varve; fwd=bypass'
@@ -152,4 +153,23 @@ t.test('that a list starts above the head is no answer where that version was sh
   sandbox.faults.add({ kind: 'lag', blocks: 5 })
   t.match(await varve.get(`/v1/transactions?start=${version}&limit=1`), { status: 503, headers: { [version_]: String(version) } })
   t.match(await varve.get(`/v1/transactions?start=${version + 1n}&limit=1`), { status: 400, body: /higher than the current ledger version/ })
+})
+
+t.test('a block whose records Redis has lost is not found there by its height, or a purge by a version would not reach it; one lost record is written again', async t => {
+  const redis = await startRedis(t)
+  const admin = { cache: { redis: { url: redis.url, timeoutMs: 2000 } }, admin: { listen: '127.0.0.1:0', token: 't' } }
+  const { sandbox, varve: a } = await varveAtSandbox(t, {}, admin)
+  const { firstVersion } = sandbox.ledger.block(501)
+  const target = '/v1/blocks/by_height/501'
+  const records = async (): Promise<string[]> => (await redis.client.keys('varve:1:* blocks *')).filter(key => / (?:whole|half) /.test(key)).sort()
+  t.equal((await a.get(target)).headers[status], stored)
+  await written(a, 1)
+  const [one = '', ...others] = await records()
+  await redis.client.del(one)
+  t.equal((await (await varveAt(t, sandbox.url, admin)).get(target)).headers[status], fromRedis)
+  await until(async () => await redis.client.exists(one) === 1, 'it is there again')
+  await redis.client.del(one, ...others)
+  const purged = await ask(a.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer t' }, body: JSON.stringify({ url: `/v1/blocks/by_version/${firstVersion}` }) })
+  t.equal(purged.status, 200)
+  for (const varve of [a, await varveAt(t, sandbox.url, admin)]) t.equal((await varve.get(target)).headers[status], varve === a ? stored : fromRedis)
 })
