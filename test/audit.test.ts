@@ -194,3 +194,30 @@ t.test('what one process of several has found to be wrong is forgotten by the ot
   await until(async () => (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'), 'nobody has it any more')
   await untilFound(varve, 'different')
 })
+
+t.test('a listing of resources that another node lets be longer is no fault, in BCS neither', async t => {
+  const [short, long] = [await nodeOf(t, { resourcesPage: 2 }), await nodeOf(t, { resourcesPage: 4 })]
+  for (const accept of ['application/json', 'application/x-bcs']) {
+    const { varve } = await inFrontOf(t, [short, long], everyHit)
+    const found = async (result: string): Promise<number> => await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
+    await until(async () => {
+      await varve.get('/v1/accounts/0x1/resources?ledger_version=2000', { headers: { accept } })
+      return await found('rendering') + await found('different') > 0
+    }, 'both nodes were asked')
+    t.equal(await found('different'), 0, accept)
+  }
+})
+
+t.test('a list of transactions that another node lets be longer is no fault', async t => {
+  const longer = { transactionsDefault: 10, transactionsMax: 50 }
+  const [short, long, other] = [await nodeOf(t, { transactionsDefault: 5, transactionsMax: 20 }), await nodeOf(t, longer), await nodeOf(t, longer)]
+  for (const target of ['/v1/transactions?start=2000', '/v1/transactions?start=2000&limit=100']) {
+    const { varve } = await inFrontOf(t, [short, long, other], everyHit)
+    const found = async (result: string): Promise<number> => await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
+    await until(async () => {
+      await varve.get(target)
+      return await found('rendering') + await found('different') > 0
+    }, 'both nodes were asked')
+    t.equal(await found('different'), 0, target)
+  }
+})

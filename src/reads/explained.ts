@@ -2,6 +2,7 @@ import { itemsIn, membersIn, type Span } from './json-scan.js'
 import { differInShapeAlone, textOf } from './json-shape.js'
 import { modulesInBcs } from './modules-bcs.js'
 import { type Read } from './read.js'
+import { resourcesInBcs } from './resources-bcs.js'
 
 /** What a node said to a read, at some time. */
 export interface Said {
@@ -25,12 +26,12 @@ const typed = ['type']
  */
 export function isExplained (read: Read, one: Said, other: Said): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read
-  if (accept === 'bcs') return takesCursor && isLongerInBcs(one, other)
+  if (accept === 'bcs') return takesCursor && isLongerInBcs(name === 'account_modules' ? modulesInBcs : resourcesInBcs, one, other)
   if (takesCursor) return isSameListing(name === 'account_modules' ? stored : typed, one, other)
   if (name === 'account_module') return haveSame(stored, one, whole(one), other, whole(other))
   switch (keyedBy) {
     case 'block': case 'height': return hasSameTransactions(one, other)
-    case 'list': return haveSame(committed, one, itemsIn(one.body), other, itemsIn(other.body))
+    case 'list': return isSameRun(one, other)
     case 'transaction': case 'hash': return haveSame(committed, one, whole(one), other, whole(other))
     case 'page': return haveSame(numbered, one, itemsIn(one.body), other, itemsIn(other.body))
     case 'version': case 'moment': return mayBeRenderedOtherwise(one, other)
@@ -53,13 +54,20 @@ function isSameListing (names: readonly string[], one: Said, other: Said): boole
   return mayBeCut(one, a, other, b) && haveSame(names, one, a.slice(0, count), other, b.slice(0, count))
 }
 
-function isLongerInBcs (one: Said, other: Said): boolean {
-  const [a, b] = [modulesInBcs(one.body), modulesInBcs(other.body)]
+// A list of transactions that an operator lets be longer goes on where another ends, which its versions tell.
+function isSameRun (one: Said, other: Said): boolean {
+  const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
+  const count = Math.min(a?.length ?? 0, b?.length ?? 0)
+  return count > 0 && haveSame(committed, one, a?.slice(0, count), other, b?.slice(0, count))
+}
+
+function isLongerInBcs (itemsInBcs: (body: Buffer) => string[] | undefined, one: Said, other: Said): boolean {
+  const [a, b] = [itemsInBcs(one.body), itemsInBcs(other.body)]
   if (a === undefined || b === undefined || a.length === b.length || !mayBeCut(one, a, other, b)) return false
   // A page is sorted by name after it was cut.
   const [shorter, longer] = a.length < b.length ? [a, b] : [b, a]
   const all = new Set(longer)
-  return shorter.every(module => all.has(module))
+  return shorter.every(item => all.has(item))
 }
 
 function mayBeCut (one: Said, a: readonly unknown[], other: Said, b: readonly unknown[]): boolean {

@@ -19,8 +19,8 @@ export function modulesInBcs (body: Buffer): string[] | undefined {
   return from === body.length ? modules : undefined
 }
 
-// ULEB128, the low seven bits first.
-function lengthAt (body: Buffer, from: number): { value: number, end: number } | undefined {
+/** A length at a place, and where it ends: ULEB128, the low seven bits first. */
+export function lengthAt (body: Buffer, from: number): { value: number, end: number } | undefined {
   let value = 0
   for (let at = 0; at < maxLengthBytes; at++) {
     const byte = body[from + at]

@@ -2,6 +2,7 @@ import t from 'tap'
 import { isExplained, type Said } from '../../src/reads/explained.js'
 import { modulesInBcs } from '../../src/reads/modules-bcs.js'
 import { type Read } from '../../src/reads/read.js'
+import { resourcesInBcs } from '../../src/reads/resources-bcs.js'
 import { readOf } from '../support/parts.js'
 
 const modules = readOf('/v1/accounts/0x1/modules?ledger_version=5')
@@ -125,4 +126,19 @@ t.test('of one module, of a resource and of transactions no release and no setti
   }
   const height = readOf('/v1/blocks/by_height/5?with_transactions=true')
   t.ok(may(height, '{"block_height":"5","transactions":[{"version":"5","hash":"0xa","x":1}]}', '{"block_height":"5","transactions":[{"version":"5","hash":"0xa","x":2}]}', { releases: ['a', 'b'] }))
+})
+
+t.test('resources in BCS are told from each other by their types, however deep, and what is no listing of them is none', async t => {
+  const text = (said: string): Buffer => Buffer.concat([Buffer.from([said.length]), Buffer.from(said)])
+  const struct = (name: string, ...types: Buffer[]): Buffer => Buffer.concat([Buffer.alloc(32, 1), text('m'), text(name), Buffer.from([types.length]), ...types])
+  const nested = (level: number): Buffer => level === 0 ? Buffer.from([2]) : Buffer.concat([Buffer.from([6]), nested(level - 1)])
+  const all = [struct('A'), struct('B', Buffer.from([17]), Buffer.concat([Buffer.from([6, 7]), struct('C', Buffer.from([1]))])), struct('D', nested(8))]
+  const items = all.map((type, at) => Buffer.concat([type, text('x'.repeat(at))]))
+  const body = Buffer.concat([Buffer.from([items.length]), ...items])
+  t.same(resourcesInBcs(body), items.map(item => item.toString('latin1')))
+  for (let length = 0; length < body.length; length++) t.equal(resourcesInBcs(body.subarray(0, length)), undefined)
+  t.equal(resourcesInBcs(Buffer.concat([body, Buffer.from([0])])), undefined)
+  for (const type of [Buffer.from([11]), Buffer.from([18]), nested(40)]) t.equal(resourcesInBcs(Buffer.concat([Buffer.from([1]), struct('A', type), text('')])), undefined)
+  const deep = (level: number): Buffer => struct('A', level === 0 ? Buffer.from([2]) : Buffer.concat([Buffer.from([7]), deep(level - 1)]))
+  t.equal(resourcesInBcs(Buffer.concat([Buffer.from([1]), deep(20), text('')])), undefined)
 })
