@@ -35,11 +35,17 @@ export class SharedPages {
 
   /** What Redis has of a page: itself, or the pages that it can be put together from, where that is wanted or others were given as many events at once. */
   async partsOf<Found> (client: RedisClient, stream: string, wanted: EventRange, mayJoin: boolean, get: (key: string) => Promise<Found | undefined>): Promise<Found[]> {
-    const [listed, itself] = await Promise.all([this.find(client, stream, wanted), get(keyOfPage(stream, wanted))])
-    const others = listed.filter(({ first, last }) => first !== wanted.first || last !== wanted.last)
-    if (itself !== undefined && others.length < listed.length) return [itself]
-    const isUsual = mayJoin || others.some(({ first, last }) => last - first >= wanted.last - wanted.first)
-    return isUsual ? await this.#join(client, stream, wanted, others, get) : []
+    const isOther = ({ first, last }: EventRange): boolean => first !== wanted.first || last !== wanted.last
+    const [listed, itself] = await Promise.all([mayJoin ? this.find(client, stream, wanted) : this.#findAtEnds(client, stream, wanted), get(keyOfPage(stream, wanted))])
+    if (itself !== undefined && !listed.every(isOther)) return [itself]
+    if (mayJoin) return await this.#join(client, stream, wanted, listed.filter(isOther), get)
+    const isUsual = listed.some(page => isOther(page) && page.last - page.first >= wanted.last - wanted.first)
+    return isUsual ? await this.#join(client, stream, wanted, (await this.find(client, stream, wanted)).filter(isOther), get) : []
+  }
+
+  // What has as many events as a run, and any of them, has the first or the last: to know of it no more need be looked at, however long the run is.
+  async #findAtEnds (client: RedisClient, stream: string, { first, last }: EventRange): Promise<EventRange[]> {
+    return (await Promise.all([first, last].map(async at => await this.find(client, stream, { first: at, last: at })))).flat()
   }
 
   async #join<Found> (client: RedisClient, stream: string, wanted: EventRange, pages: readonly EventRange[], get: (key: string) => Promise<Found | undefined>): Promise<Found[]> {

@@ -259,3 +259,16 @@ t.test('a handle that a node has said to be gone is not led by what other replic
   t.equal(await saidOf(a, pageAt(handle, 20, 10), node.page(20, 10)), stored)
   t.equal(await saidOf(a, pageAt(handle, 0, 10), node.page(0, 10)), fromMemory)
 })
+
+t.test('a page of more events than any node gives costs Redis little more than any other', async t => {
+  const [redis, node] = [await startRedis(t), await eventNode(t)]
+  const varve = await replica(t, node.url, redis)
+  const commands = async (): Promise<number> => Number(/total_commands_processed:(\d+)/.exec(await redis.client.info('stats'))?.[1])
+  const cost = async (limit: number): Promise<number> => {
+    const before = await commands()
+    for (let nth = 0; nth < 20; nth++) await varve.get(pageAt(stream(7), 200_000 + nth, limit))
+    return (await commands() - before) / 20
+  }
+  const [usual, huge] = [await cost(100), await cost(65535)]
+  t.ok(huge < usual * 2, `${usual} commands and ${huge}`)
+})
