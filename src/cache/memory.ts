@@ -14,9 +14,13 @@ export interface Holder {
   letGo (): void
 }
 
+// Whoever asks for what is put together from other entries asks no node for it, and could push out all that came from one.
+const joinedShare = 1 / 16
+
 /** The memory tier: least recently used, bounded in bytes of true cost (law 10). */
 export class Memory {
   readonly #entries: LRUCache<string, Entry>
+  readonly #joined: LRUCache<string, number>
   readonly #blocks = new BlockIndex()
   readonly #pages = new PageIndex()
   readonly #tally: MemoryTally
@@ -31,11 +35,18 @@ export class Memory {
     this.#tally = tally
     this.#now = now
     this.#onHalfFull = onHalfFull
+    this.#joined = new LRUCache({
+      maxSize: Math.max(1, Math.floor(maxBytes * joinedShare)),
+      sizeCalculation: cost => cost,
+      // Not before it has gone from here, since what is deleted there is deleted here too.
+      disposeAfter: (_cost, key, reason) => { if (reason === 'evict') this.#entries.delete(key) }
+    })
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: costOf,
-      dispose: ({ block, page }, _key, reason) => {
+      dispose: ({ block, page }, key, reason) => {
         this.letGo()
+        if (reason !== 'set') this.#joined.delete(key)
         if (block !== undefined) this.#blocks.remove(block.blocks, block.first)
         if (page !== undefined) this.#pages.remove(page.stream, page)
         if (reason === 'evict') tally.evicted()
@@ -66,6 +77,12 @@ export class Memory {
     const isKept = this.#put(entry)
     if (isKept) this.#tally.wrote()
     return isKept
+  }
+
+  /** Keeps what was put together from other entries: all of that has a small share of the tier. */
+  setJoined (entry: Entry): void {
+    const cost = costOf(entry)
+    if (cost <= this.#joined.maxSize && this.set(entry)) this.#joined.set(entry.key, cost)
   }
 
   /** What has become of an entry, with the forms made since; undefined where it has gone. */

@@ -55,14 +55,14 @@ async function compared (parts: Parts, audited: Audited, isSettled = false): Pro
     version,
     release: entry.release,
     // What no release shows in can be told by any node; an entry of no known release counts as one of today.
-    takesOthers: !isRendered(read) || entry.release === undefined
+    takesOthers: !isRendered(read, entry.status) || entry.release === undefined
   }, answer => untruth(read, answer) !== undefined ? 'untrue' : saysPruned(answer) ? 'gone' : undefined)
   word?.answer.rest?.destroy()
   if (word === undefined || isReset(parts, chain) || judge(read, word.answer, parts.settings).lifetime === undefined) return 'unavailable'
   const where = await differenceOf(parts, entry, word)
   if (where === undefined) return 'equal'
   const result = isHarmless(read, entry, word, where, parts.tracker.family) ? 'rendering' : 'different'
-  if (result === 'different' && where === 'body' && isRendered(read) && !isSettled) {
+  if (result === 'different' && where === 'body' && isRendered(read, entry.status) && !isSettled) {
     // The node may have been upgraded since it was last asked what it runs (law 8); asked twice, since the first question may have been on its way before that.
     await parts.auditor.looksAt(word.node)
     await parts.auditor.looksAt(word.node)

@@ -76,7 +76,7 @@ export class KnownRead implements Holder {
     this.#reply = reply
     this.#shown = stamped
     this.#acceptEncoding = acceptEncoding
-    this.#release = isRendered(this.read) ? entry.release : undefined
+    this.#release = isRendered(this.read, entry.status) ? entry.release : undefined
     this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, believedUntilMs(parts, this.read, chain))
   }
 

@@ -21,7 +21,7 @@ export function filedAs (read: Read, chain: Chain, page: EventPage | undefined):
 
 /**
  * What is kept of a page of events: the page itself, or one put together from others of its stream, by whichever path and with whatever start and
- * limit they came. What was put together is kept as it is: given again it costs nothing, has its coded forms, and can be read afresh like any other.
+ * limit they came. What was put together is kept as it is, in a small share of the tier: given again it costs nothing, has its coded forms, and can be read afresh like any other.
  */
 export function lookUpPage (parts: Parts, read: Read, page: NonNullable<Read['page']>, keys: ReadKeys): Entry | undefined {
   const { memory, tracker: { chain } } = parts
@@ -33,7 +33,7 @@ export function lookUpPage (parts: Parts, read: Read, page: NonNullable<Read['pa
   const kept = key === keys.value ? undefined : memory.get(key)
   if (kept !== undefined || !mayJoin(parts, chain, page)) return kept
   const joined = joinedPage(memory, { stream, key, ...eventsOf(page) }, release => parts.nodes.isGone(release))
-  if (joined !== undefined) memory.set(joined)
+  if (joined !== undefined) memory.setJoined(joined)
   return joined
 }
 

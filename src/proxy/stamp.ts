@@ -152,7 +152,7 @@ function lineOf (answer: Answer, name: string): string | undefined {
   return Array.isArray(value) && !lists.has(name) ? value[0] : headerOf(answer, name)
 }
 
-// What a release renders may be rendered otherwise by the next, and the path of a stream can come to mean another one.
+// What a release renders may be rendered otherwise by the next, as what a view reckons may, and the path of a stream can come to mean another one.
 function isForEver (read: Read): boolean {
-  return !read.isOpen && !dependsOnRelease(read)
+  return !read.isOpen && !dependsOnRelease(read) && read.endpoint.takesBody !== 'view'
 }

@@ -51,7 +51,7 @@ export function goneRefusal (parts: Parts, read: Read, version: bigint, distance
 
 /** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */
 export function isOldRendering (parts: Parts, read: Read, kept: Entry): boolean {
-  return isRendered(read) && kept.release !== undefined && parts.nodes.isGone(kept.release) &&
+  return isRendered(read, kept.status) && kept.release !== undefined && parts.nodes.isGone(kept.release) &&
     distanceBelow(parts.tracker.position, read, kept) === undefined && !parts.renewals.isResting(kept)
 }
 

@@ -58,9 +58,9 @@ export function classOf (read: Read): ReadClass {
   return read.speaksOf === undefined && read.height === undefined ? 'moving' : 'immutable'
 }
 
-/** Whether the release that a node runs shows in its answer (law 8): never in BCS. */
-export function isRendered (read: Read): boolean {
-  return read.accept === 'json' && dependsOnRelease(read)
+/** Whether the release that a node runs shows in its answer (law 8): never in BCS, but for what one release does not find and the next one does. */
+export function isRendered (read: Read, status = 200): boolean {
+  return (read.accept === 'json' || status === 404) && dependsOnRelease(read)
 }
 
 /** The same whatever the representation: what one release renders another may render otherwise. */

@@ -322,3 +322,18 @@ t.test(`over the embedded node, while it grows and a coin store is made anew, ea
     await Promise.all([varve.stop({ drainMs: 0 }), sandbox.close()])
   }), 15)
 })
+
+t.test('pages that cost no node anything push nothing out of memory that did', async t => {
+  const node = await eventNode(t, { count: 1000 })
+  const varve = await varveAt(t, node.url, { cache: { memory: { maxMb: 2 } } })
+  const history = '/v1/accounts/0x5/resources?ledger_version=100'
+  await varve.get(history)
+  t.equal((await varve.get(history)).headers[status], fromMemory)
+  for (let start = 0; start < 1000; start += 100) await varve.get(pageAt(stream(7), start, 100))
+  const asked = node.asked.length
+  for (let start = 100; start < 120; start++) {
+    for (let limit = 91; limit <= 100; limit++) await varve.get(pageAt(stream(7), start, limit))
+  }
+  t.equal(node.asked.length, asked, 'all of them were put together')
+  t.equal((await varve.get(history)).headers[status], fromMemory)
+})

@@ -3,6 +3,8 @@ import { ask, type Ask, type Got } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import { written } from '../support/replicas.js'
 import { fromMemory, fromRedis, status, stored } from '../support/said.js'
+import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const bypass = 'varve; fwd=bypass'
@@ -74,6 +76,13 @@ t.test('each latest state is read at the moment, and kept for the version that i
   }
 })
 
+t.test('where CDNs may keep what cannot change, a view is theirs for a day alone, since a release reckons it', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' } })
+  const version = sandbox.ledger.head.version - 3000n
+  t.match((await varve.get(at('/v1/view', version), post(height))).headers, { 'cache-control': 'public, max-age=86400' })
+  t.match((await varve.get(at('/v1/tables/0x5eed/raw_item', version), inBcs(post('{"key":"0x0700000000000000"}')))).headers, { 'cache-control': 'public, max-age=31536000, immutable' })
+})
+
 t.test('a raw table item is its bytes, by any spelling of its key; that it is not there belongs to the text that says so', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
@@ -130,4 +139,19 @@ t.test('a view that aborts and an account that is unknown are asked for each tim
   }
   t.match(await varve.get(at('/v1/accounts/0x1', 1n)), { status: 410, body: /version_pruned/ })
   t.match(await varve.get(at('/v1/accounts/0x1', sandbox.ledger.head.version + 1000n)), { status: 404, body: /version_not_found/ })
+})
+
+t.test('a resource that an old release did not find is asked for anew in BCS too, as it is in JSON', async t => {
+  let release = 'aaaa'
+  const node = await stubNode(t, (request, response) => {
+    if (release === 'bbbb') return ok(response, '{}', { 'content-type': String(request.headers.accept) })
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"not there","error_code":"resource_not_found","vm_error_code":null}')
+  }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`) })
+  const varve = await varveAt(t, node.url, { head: { pollMs: 100 } })
+  const target = '/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::a::B%3E?ledger_version=900'
+  const forms = ['application/json', 'application/x-bcs'].map(accept => ({ headers: { accept } }))
+  for (const form of forms) t.equal((await varve.get(target, form)).status, 404)
+  release = 'bbbb'
+  await until(async () => (await varve.get(target, forms[0])).status === 200, 'in JSON')
+  t.equal((await varve.get(target, forms[1])).status, 200, 'in BCS')
 })

@@ -10,33 +10,41 @@ export interface Spelled {
   readonly body: string | undefined
 }
 
-const accept = fc.constantFrom(undefined, '*/*', 'application/json', 'application/x-bcs', 'application/x-bcs;q=1', 'APPLICATION/X-BCS, application/json', 'text/html, application/json;q=0.9', 'application/json, application/x-bcs')
-// The sandbox starts with some thousands of versions; most of these are among them, some below, some above.
-const version = fc.oneof({ weight: 8, arbitrary: fc.bigInt(1500n, 15_000n) }, { weight: 1, arbitrary: fc.bigInt(0n, 2n ** 64n) })
+/** What a client may say of the form it wants. */
+export const accept = fc.constantFrom(undefined, '*/*', 'application/json', 'application/x-bcs', 'application/x-bcs;q=1', 'APPLICATION/X-BCS, application/json', 'text/html, application/json;q=0.9', 'application/json, application/x-bcs')
+/** The sandbox starts with some thousands of versions; most of these are among them, some below, some above. */
+export const version = fc.oneof({ weight: 8, arbitrary: fc.bigInt(1500n, 15_000n) }, { weight: 1, arbitrary: fc.bigInt(0n, 2n ** 64n) })
 const knownAddress = fc.oneof({ weight: 3, arbitrary: fc.constantFrom('1', '42', 'cafe') }, { weight: 1, arbitrary: address })
 
-const parameters = (...given: fc.Arbitrary<string | undefined>[]): fc.Arbitrary<string> =>
+/** A query of these parameters, in some order, perhaps with one that nodes ignore. */
+export const parameters = (...given: fc.Arbitrary<string | undefined>[]): fc.Arbitrary<string> =>
   fc.tuple(fc.tuple(...given), fc.boolean(), fc.constantFrom(undefined, 'x=y', 'Ledger_Version=5', 'ledger_version[]=1', '__proto__=1')).map(([list, isTurned, unknown]) => {
     const all = [...list, unknown].filter(text => text !== undefined)
     if (isTurned) all.reverse()
     return all.length === 0 ? '' : `?${all.join('&')}`
   })
 
-const integer = (name: string, value: fc.Arbitrary<bigint>): fc.Arbitrary<string | undefined> =>
+/** A parameter that is a number, or none. */
+export const integer = (name: string, value: fc.Arbitrary<bigint>): fc.Arbitrary<string | undefined> =>
   fc.option(fc.tuple(value, integerStyle, fc.boolean()).map(([number, style, isRaw]) => {
     const text = spellInteger(number, style)
     return `${name}=${isRaw ? text : encodeURIComponent(text)}`
   }), { nil: undefined })
 
-const accountIn = fc.tuple(knownAddress, addressStyle).map(([digits, style]) => spellAddress(digits, style))
-const limit = integer('limit', fc.bigInt(0n, 70_000n))
-const cursor = fc.option(fc.constantFrom('zz', '0x00', 'ab', 'AB0', '', `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08706f6f6c5f753634`, `00${'1'.padStart(64, '0').toUpperCase()}2A00${'1'.padStart(64, '0')}08706F6F6C5F753634`).map(text => `start=${text}`), { nil: undefined })
-const get = (target: fc.Arbitrary<string>): fc.Arbitrary<Spelled> =>
+/** An account in some spelling. */
+export const accountIn = fc.tuple(knownAddress, addressStyle).map(([digits, style]) => spellAddress(digits, style))
+/** The limit of a page. */
+export const limit = integer('limit', fc.bigInt(0n, 70_000n))
+/** Where a listing goes on. */
+export const cursor = fc.option(fc.constantFrom('zz', '0x00', 'ab', 'AB0', '', `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08706f6f6c5f753634`, `00${'1'.padStart(64, '0').toUpperCase()}2A00${'1'.padStart(64, '0')}08706F6F6C5F753634`).map(text => `start=${text}`), { nil: undefined })
+/** A GET in some form. */
+export const get = (target: fc.Arbitrary<string>): fc.Arbitrary<Spelled> =>
   fc.tuple(target, accept).map(([text, type]) => ({ method: 'GET', target: text, accept: type, contentType: undefined, body: undefined }))
 
 const modules = get(fc.tuple(accountIn, parameters(integer('ledger_version', version), limit, cursor)).map(([account, query]) => `/v1/accounts/${account}/modules${query}`))
 
-const handles = fc.oneof(
+/** The tag of a struct in some spelling. */
+export const handles = fc.oneof(
   fc.constantFrom('0x1::block::BlockResource', '0x01::coin::CoinStore<0X1::aptos_coin::AptosCoin>', ' 0x1 :: block :: BlockResource '),
   fc.tuple(struct, tagStyle).map(([tree, style]) => spellTag(tree, style)))
 const events = get(fc.tuple(accountIn, handles, fc.boolean(), fc.constantFrom('new_block_events', 'deposit_events', 'withdraw_events', 'nothing', '_', 'deposit%5Fevents'), parameters(integer('start', fc.bigInt(0n, 1200n)), limit))
@@ -78,13 +86,14 @@ const tables = fc.tuple(accountIn, typedKey, fc.oneof(fc.constantFrom('u64', 'ad
 const nasty = fc.constantFrom('??', '%', '%2F', '%25', '%00', '+', ' ', '/', '?', '&', '=', '#', '<', '>', '`', '.', '..', ';', ',', ':', '"', '{', '0', 'x', 'X', '%C0', 'é', '|', '^')
 
 /** The same with one place of its target spoilt. */
-const spoilt = (requests: fc.Arbitrary<Spelled>): fc.Arbitrary<Spelled> => fc.tuple(requests, fc.nat(), fc.nat(2), nasty).map(([request, place, cut, mark]) => {
+export const spoilt = (requests: fc.Arbitrary<Spelled>): fc.Arbitrary<Spelled> => fc.tuple(requests, fc.nat(), fc.nat(2), nasty).map(([request, place, cut, mark]) => {
   const at = 4 + place % Math.max(1, request.target.length - 3)
   // A blank or a raw non-Latin letter would be no request at all.
   return { ...request, target: request.target.slice(0, at) + (mark === ' ' ? '%20' : mark) + request.target.slice(at + cut) }
 })
 
-const body = (requests: fc.Arbitrary<Spelled>): fc.Arbitrary<Spelled> => fc.tuple(requests, fc.nat(), fc.nat(2), fc.constantFrom('', ' ', '"', ',', '}', ']', '0', '1.', '\\', '\n', '\u00a0', '\ufeff', ':', '-')).map(([request, place, cut, mark]) => {
+/** The same with one place of its body spoilt. */
+export const body = (requests: fc.Arbitrary<Spelled>): fc.Arbitrary<Spelled> => fc.tuple(requests, fc.nat(), fc.nat(2), fc.constantFrom('', ' ', '"', ',', '}', ']', '0', '1.', '\\', '\n', '\u00a0', '\ufeff', ':', '-')).map(([request, place, cut, mark]) => {
   const text = request.body ?? ''
   const at = place % (text.length + 1)
   return { ...request, body: text.slice(0, at) + mark + text.slice(at + cut) }
