@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { ask } from '../support/client.js'
 import { encodeStored } from '../../src/cache/stored.js'
 import { seal } from '../../src/replicas/seal.js'
 import { run, start } from '../cli/command.js'
@@ -42,6 +43,7 @@ t.test('a cache moves from a cluster with a password and TLS to a single Redis, 
   t.match(await run(t, ['export', b, '--config', configs.single]), { code: 0, err: '', out: new RegExp(`^${reads.length + 1} entries`) })
   t.match(await run(t, ['import', b, '--config', configs.second]), { code: 0, err: '', out: new RegExp(`^${reads.length + 1} entries`) })
   const varve = await varveAt(t, node.url, { cache: { redis: { cluster: second.hosts, timeoutMs: 5000 } } })
+  await until(async () => (await ask(varve.adminUrl, '/readyz')).body.includes('"degraded":[]'), 'it is settled with the others which entries are read')
   node.asked.reset()
   for (const [target, how] of reads) t.match(await varve.get(target, how), { headers: { [status]: fromRedis } }, target)
   t.match(node.asked.counts, { block_by_version: undefined, table_item: undefined })

@@ -42,7 +42,7 @@ async function sandboxOf (t: Test): Promise<string> {
 t.test('Ctrl-C in the midst of everything: what is under way comes to its end, all is on the disk, and it says how much there is', async t => {
   const { child, url, file, said, ended } = await record(t, await sandboxOf(t))
   const varve = await varveAt(t, url)
-  const target = (nth: number): string => `/v1/blocks/by_version/${2000 + nth}?with_transactions=true`
+  const target = (nth: number): string => `/v1/blocks/by_version/${14_300 + nth}?with_transactions=true`
   const answers = new Map<string, string>()
   const asking = Array.from({ length: 40 }, async (_, nth) => {
     const { status, body } = await varve.get(target(nth * 20))
@@ -88,9 +88,9 @@ t.test('killed within a line it leaves a file that is read to its last whole lin
 
 t.test('a file that the system lets grow no more ends it with a sentence and 1, and what it has is whole lines', async t => {
   // What the system sends beside the error would end the process.
-  const { url, file, said, ended } = await record(t, await sandboxOf(t), 'ulimit -f 16;', ['--import', 'data:text/javascript,process.on("SIGXFSZ", () => {})'])
+  const { url, file, said, ended } = await record(t, await sandboxOf(t), 'ulimit -f 256;', ['--import', 'data:text/javascript,process.on("SIGXFSZ", () => {})'])
   let nth = 0
-  const asking = (async () => { for (;;) await ask(url, `/v1/blocks/by_version/${2000 + nth++}?with_transactions=true`) })().catch(() => {})
+  const asking = (async () => { for (;;) await ask(url, `/v1/blocks/by_version/${14_300 + nth++}?with_transactions=true`) })().catch(() => {})
   t.same(await ended, [1, null])
   await asking
   t.match(said(), /report\.jsonl cannot be written: EFBIG: file too large, write\n/)

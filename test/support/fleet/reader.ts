@@ -6,7 +6,8 @@ import { type Chance } from './chance.js'
 import { type Era } from './chain.js'
 import { judge, type Case, type World } from './judge.js'
 import { nameOf } from './names.js'
-import { spell } from './spell.js'
+import { answerOf } from './oracle.js'
+import { spell, type Spelt } from './spell.js'
 import { type Tally } from './tally.js'
 import { drawWish, neighbourOf, type Wish } from './wish.js'
 
@@ -20,6 +21,10 @@ const soonShare = 0.7
 const nearbyShare = 0.2
 const soon = 60
 const remembered = 6000
+// What varve is told to keep at most, by default.
+const largestKept = 8 * 1024 * 1024
+// A node that was killed is known for it by then.
+const troubledMs = 2000
 
 /** A stream of reads that goes on whatever becomes of each, and has each judged. */
 export async function readOn (url: string, chance: Chance, world: World, tally: Tally, signal: AbortSignal): Promise<void> {
@@ -49,6 +54,7 @@ async function readOnce (url: string, wish: Wish, chance: Chance, world: World, 
   const from = performance.now()
   const got = await within(answerMs, ask(url, spelt.target, { method: spelt.method, headers: spelt.headers, agent, ...(spelt.body !== undefined && { body: spelt.body }) }).catch((error: unknown) => String(error)))
   const span = { from, to: performance.now() }
+  if (typeof got === 'string' && /aborted/.test(got) && isTooLarge(wish, spelt, world) && world.fleet.wasAny({ from: from - troubledMs, to: span.to }, ({ condition }) => condition !== 'up')) return
   if (got === undefined || typeof got === 'string') return tally.fail(got ?? `no answer within ${answerMs} ms`, `${spelt.method} ${spelt.target}`)
   const given: Case = { wish, spelt, span, floor, wasKept: ({ index }) => kept.has(index), got }
   const { wrong, shown, isStale = false } = judge(given, world)
@@ -62,6 +68,11 @@ async function readOnce (url: string, wish: Wish, chance: Chance, world: World, 
   if (shown === undefined) return
   memories.show(shown)
   remember(given, shown.era, shown.version, world)
+}
+
+/** Whether an answer goes through as it comes, so that it breaks off with its node, and its connection with it. */
+function isTooLarge (wish: Wish, spelt: Spelt, { chain }: World): boolean {
+  return wish.kind === 'block' && chain.eras.some(era => answerOf(era, spelt, era.archive.height).body.length > largestKept)
 }
 
 /** What is known to be kept from now on. */

@@ -21,16 +21,18 @@ const shared = (k: Known): number => sum(k, { first: ['kept by first'], second: 
 const evicted = (k: Known): number => k.counted('tight', k.facts.of('entries of tight before') + k.facts.of('kept by tight') - k.facts.of('entries of tight after'))
 const notKept = (k: Known, of: string): number => of === 'status' ? k.count(({ pruned }) => pruned?.answer === 'upstream') : k.counted('first', k.facts.of(of))
 const isBlock = ({ endpoint }: Sent): boolean => endpoint === 'block_by_version'
+const isPage = ({ endpoint }: Sent): boolean => endpoint === 'account_events'
 // Who is not answered by what is at hand looks into Redis; a block is found by its versions.
 const looks = ({ outcome, status }: Sent): boolean => outcome === 'miss' || outcome === 'hit_redis' || (outcome === 'refused' && [410, 429].includes(status))
 
 function operations (k: Known, of: RedisOperation): Value {
   switch (of) {
-    case 'get': return k.count(sent => looks(sent) && !isBlock(sent))
+    // A page of events is found by what it has, once it is known which stream its path leads to; until then that is asked for.
+    case 'get': return [k.count(sent => looks(sent) && !isBlock(sent) && !isPage(sent)), k.count(sent => looks(sent) && !isBlock(sent))]
     // A block is looked for in the one cut of the versions, and where it is not found maybe in the other.
-    case 'find': return [k.count(sent => looks(sent) && isBlock(sent)), 1.2 * k.count(sent => looks(sent) && isBlock(sent))]
+    case 'find': return [k.count(sent => looks(sent) && isBlock(sent)), 1.2 * k.count(sent => looks(sent) && isBlock(sent)) + k.count(sent => looks(sent) && isPage(sent))]
     case 'set': return shared(k)
-    case 'index': return k.counted('first', k.facts.of('blocks kept by first'))
+    case 'index': return [k.counted('first', k.facts.of('blocks kept by first')), k.counted('first', k.facts.of('blocks kept by first')) + k.count(sent => sent.outcome === 'miss' && isPage(sent))]
     // What is found to be different is deleted, and nothing else was.
     case 'delete': return k.counted('second', k.facts.of('audits different'))
     // Each read of a limited client that no replica has at hand, but for those who were told no a moment ago.
