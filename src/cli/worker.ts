@@ -24,7 +24,10 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   if (worker === undefined) throw new UsageError('unknown command worker')
   // A terminal, and who ends a whole group of processes, tell them all: this one is told in its turn.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) io.onSignal(signal, () => {})
-  const tell = (message: ToPrimary): void => { if (worker.isConnected()) worker.send(message, undefined, () => {}) }
+  const tell: Tell = (message, onSent = () => {}) => {
+    if (worker.isConnected()) worker.send(message, undefined, onSent)
+    else onSent()
+  }
   const line = new WorkerLine(tell)
   const timer = setInterval(() => { tell({ kind: 'alive' }) }, aliveEveryMs).unref()
   worker.on('message', (message: ToWorker) => { line.hear(message) })
@@ -58,10 +61,13 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   }
 }
 
+/** Says something to the primary process, and tells when that has left, or nobody is there to hear it. */
+export type Tell = (message: ToPrimary, onSent?: () => void) => void
+
 /** What a worker and the primary process say to each other. */
 export class WorkerLine {
   readonly begun: Promise<Begin>
-  readonly #tell: (message: ToPrimary) => void
+  readonly #tell: Tell
   readonly #probes: RemoteProbes
   readonly #buckets: RemoteBuckets
   readonly #stopped: Promise<Patience | undefined>
@@ -70,7 +76,7 @@ export class WorkerLine {
   #reader: Reader | undefined
   #chapter: Chapter = 0
 
-  constructor (tell: (message: ToPrimary) => void) {
+  constructor (tell: Tell) {
     this.#tell = tell
     this.#probes = new RemoteProbes((node, target, timeoutMs) => { tell({ kind: 'poll', node, target, timeoutMs }) })
     this.#buckets = new RemoteBuckets((id, subject, allowance) => { tell({ kind: 'take', id, subject, allowance }) }, new LocalBuckets(() => performance.now()))
@@ -101,7 +107,11 @@ export class WorkerLine {
       await reader.close()
       throw error
     }
-    await reader.stop(await this.#stopped, async () => { this.#tell({ kind: 'last_word', metrics: await reader.metrics.told(), recent: reader.status.recent.told }) })
+    await reader.stop(await this.#stopped, async () => {
+      const said: ToPrimary = { kind: 'last_word', metrics: await reader.metrics.told(), recent: reader.status.recent.told }
+      // It is long, and what has not left when a process ends is lost.
+      await new Promise<void>(resolve => { this.#tell(said, resolve) })
+    })
   }
 
   hear (message: ToWorker): void {

@@ -13,7 +13,8 @@ type Answered = Extract<ToPrimary, { kind: 'answer' }>
 async function worker (t: Test, nodeUrl: string, listen = '127.0.0.1:0'): Promise<{ line: WorkerLine, said: ToPrimary[], url: () => string, ended: Promise<void>, asks: (asked: Extract<ToWorker, { kind: 'ask' }>['asked']) => Promise<Answered['told']> }> {
   const said: ToPrimary[] = []
   let asked = 0
-  const line = new WorkerLine(message => {
+  const line = new WorkerLine((message, onSent) => {
+    onSent?.()
     said.push(message)
     if (message.kind !== 'poll') return
     fetch(nodeUrl + message.target).then(async answer => {
