@@ -57,8 +57,9 @@ function isSameListing (names: readonly string[], one: Said, other: Said): boole
 // A list of transactions that an operator lets be longer goes on where another ends, which its versions tell.
 function isSameRun (one: Said, other: Said): boolean {
   const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
-  const count = Math.min(a?.length ?? 0, b?.length ?? 0)
-  return count > 0 && haveSame(committed, one, a?.slice(0, count), other, b?.slice(0, count))
+  if (a === undefined || b === undefined) return false
+  const count = Math.min(a.length, b.length)
+  return count > 0 && haveSame(committed, one, a.slice(0, count), other, b.slice(0, count))
 }
 
 function isLongerInBcs (itemsInBcs: (body: Buffer) => string[] | undefined, one: Said, other: Said): boolean {

@@ -124,6 +124,9 @@ t.test('of one module, of a resource and of transactions no release and no setti
     t.notOk(may(read, of(transaction('0xa', { payload: 'x' })), of(transaction('0xa', { payload: 'y' }))))
     t.notOk(may(read, of(transaction('0xa')), of(transaction('0xb')), { releases: ['a', 'b'] }))
   }
+  const run = readOf('/v1/transactions?start=5&limit=1')
+  t.notOk(may(run, '[1', list(transaction('0xa')), { releases: ['a', 'b'] }), 'what is no list')
+  t.notOk(may(run, list(), list(transaction('0xa')), { releases: ['a', 'b'] }), 'a list of none')
   const height = readOf('/v1/blocks/by_height/5?with_transactions=true')
   t.ok(may(height, '{"block_height":"5","transactions":[{"version":"5","hash":"0xa","x":1}]}', '{"block_height":"5","transactions":[{"version":"5","hash":"0xa","x":2}]}', { releases: ['a', 'b'] }))
 })
