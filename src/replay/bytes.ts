@@ -9,7 +9,8 @@ export interface WrittenBytes {
 }
 
 // What is more than text, such as BCS that happens to be UTF-8, nobody could read or edit.
-const unprintable = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/ // eslint-disable-line no-control-regex
+// eslint-disable-next-line no-control-regex -- control characters are what is looked for.
+const unprintable = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
 /** A body as it is written: text as it reads, anything else in base64, nothing where there is none. */
 export function written (bytes: Buffer): WrittenBytes {

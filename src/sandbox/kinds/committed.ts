@@ -1,7 +1,7 @@
 import { digestHex, digestsHex } from '../digest.js'
 import { type Ledger } from '../ledger.js'
 import { type Change } from '../schema/change.js'
-import { type Committed } from '../schema/transaction-common.js'
+import { type Committed } from '../schema/committed.js'
 import { type Slot } from './slot.js'
 
 /** The hash of a transaction: it is certain before the chain has taken it. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { event } from './event.js'
 import { address, hash, hexBytes, u32, u64Number, u64String, u8 } from './scalars.js'
-import { committed } from './transaction-common.js'
+import { committed } from './committed.js'
 
 const extension = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('v0') }),

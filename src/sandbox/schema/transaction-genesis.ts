@@ -3,7 +3,7 @@ import { change } from './change.js'
 import { event } from './event.js'
 import { script } from './payload.js'
 import { address } from './scalars.js'
-import { committed } from './transaction-common.js'
+import { committed } from './committed.js'
 
 const writeSet = z.discriminatedUnion('type', [
   z.strictObject({ changes: z.array(change), events: z.array(event), type: z.literal('direct_write_set') }).meta({

@@ -3,7 +3,7 @@ import { event } from './event.js'
 import { payload } from './payload.js'
 import { address, hash, u64String } from './scalars.js'
 import { transactionSignature } from './signature.js'
-import { committed } from './transaction-common.js'
+import { committed } from './committed.js'
 
 const request = {
   sender: address,

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { event } from './event.js'
 import { address, hexBytes, u64Number, u64String, u8 } from './scalars.js'
-import { committed } from './transaction-common.js'
+import { committed } from './committed.js'
 
 const several = z.strictObject({ signer_indices: z.array(u64Number), sig: hexBytes.nullable() }).meta({
   id: 'AggregateSignature', description: 'The signature of several validators in one, with their places.'
