@@ -189,7 +189,7 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
       const same = got.status === direct.status && (isRefused(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
       if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
     }
-  }), 250)
+  }), 150)
 })
 
 const answerOf = ({ bytes, headers }: Got): unknown => [bytes.toString('latin1'), String(headers['content-type']).split(';', 1), headers['x-aptos-cursor']]

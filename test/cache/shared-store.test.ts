@@ -162,7 +162,7 @@ t.test(`whatever byte of a value is another, and wherever it ends, it is one mis
     const before = store.counts.corrupt
     await client.set(key, Buffer.from(bytes))
     t.same([await find(store, 'k'), store.counts.corrupt - before], [undefined, 1])
-  }), 100)
+  }), 50)
   t.equal(store.counts.failed, 0, 'Redis itself did nothing wrong')
 })
 

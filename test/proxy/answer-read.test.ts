@@ -1,6 +1,7 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
+import { configSchema } from '../../src/config/schema.js'
 import { ask, item } from '../support/client.js'
 import { answerIndex, ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 import { answerRead } from '../../src/proxy/answer-read.js'
@@ -233,6 +234,10 @@ t.test('a node that denies a version already shown is asked once more, and never
   const stuck = await stubNode(t, (_request, response) => { lagging(response) })
   t.match(await (await varveAt(t, stuck.url)).get(modules), { status: 503 })
   t.equal(stuck.asked.length, 2)
+  const both = [await stubNode(t, (_request, response) => { lagging(response) }), await stubNode(t, (_request, response) => { lagging(response) })]
+  const { upstreams } = configSchema.parse({ upstreams: both.map(({ url }) => ({ url })) })
+  t.match(await (await varveAt(t, '', { upstreams })).get(modules), { status: 503 })
+  t.same(both.map(({ asked }) => asked.length), [1, 1], 'of several each has had its say')
   const future = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(denial) })
   t.match(await (await varveAt(t, future.url)).get('/v1/accounts/0x1/modules?ledger_version=5000'), { status: 404, body: denial })
   t.equal(future.asked.length, 1, 'of the future a node may well say that it is not there yet')

@@ -242,7 +242,7 @@ t.test(`any trace has the hit rate that serving gives it, answer by answer (${se
     } finally {
       for (const twin of twins) await twin.sandbox.close()
     }
-  }), 20)
+  }), 8)
   t.same([...seen].sort(), ['forwarded', 'hit_memory', 'miss', 'refused'])
 })
 

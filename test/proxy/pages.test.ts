@@ -139,7 +139,7 @@ t.test(`whatever starts and limits come by either path, each answer is the node'
       for (const sequence of wanted) events.add(sequence)
     }
     await varve.stop({ drainMs: 0 })
-  }), 12)
+  }), 6)
 })
 
 t.test('a handle that is destroyed and made anew with another stream never gives a page of the old one once that was seen, and never one of both', async t => {
@@ -335,7 +335,7 @@ t.test(`over the embedded node, while it grows and a coin store is made anew, ea
       if (number !== '') said.add(number)
     }
     await Promise.all([varve.stop({ drainMs: 0 }), sandbox.close()])
-  }), 15)
+  }), 8)
 })
 
 t.test('pages that cost no node anything push nothing out of memory that did', async t => {

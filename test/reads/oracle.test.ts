@@ -63,7 +63,7 @@ t.test(`what varve reads, the node reads with the same meaning; what varve refus
     if (isRefused(got) ? got.status !== same.status : JSON.stringify(meaningOf(got)) !== JSON.stringify(meaningOf(same))) return false
     // Whether a cursor, an unknown type name, a raw key or what a view is asked with can be used is the node's own word; all else that varve reads it reads too.
     return !isRefused(got) || targetOf(read).includes('start=') || ['raw_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
-  }), 400)
+  }), 250)
 })
 
 t.test(`two requests that the node answers differently never share a key (${seeded})`, async () => {
@@ -78,5 +78,5 @@ t.test(`two requests that the node answers differently never share a key (${seed
     const before = answers.get(key)
     if (before !== undefined && before.meaning !== meaning) throw new Error(`${JSON.stringify(before.spelled)} and ${JSON.stringify(spelled)} share ${key}`)
     answers.set(key, { spelled, meaning })
-  }), 300)
+  }), 200)
 })

@@ -29,7 +29,7 @@ export async function ask (base: string, target: string, { method, headers, body
       response.on('error', reject)
       response.on('end', () => {
         const bytes = Buffer.concat(chunks)
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, rawNames: response.rawHeaders.filter((_, at) => at % 2 === 0), body: bytes.toString(), bytes })
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, rawNames: response.rawHeaders.filter((_, at) => at % 2 === 0), bytes, get body () { return bytes.toString() } })
       })
     })
     sent.on('error', reject)

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
-import { ask } from './ask.js'
+import { ask } from '../sandbox/ask.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
   const sandbox = await startSandbox({ blockMs: 0, ...options })

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { releases, startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
-import { ask, type Heard, lookUp } from './ask.js'
+import { ask, type Heard, lookUp } from '../sandbox/ask.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
   const sandbox = await startSandbox({ blockMs: 0, ...options })

@@ -1,11 +1,11 @@
 import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { status } from './support/said.js'
-import { inFrontOf, several } from './support/several.js'
-import { ok, stamps, type StubNode, stubNode } from './support/stub-node.js'
-import { timesOf } from './support/times-of.js'
-import { until } from './support/until.js'
-import { type TestVarve, varveAt } from './support/varve.js'
+import { status } from '../support/said.js'
+import { inFrontOf, several } from '../support/several.js'
+import { ok, stamps, type StubNode, stubNode } from '../support/stub-node.js'
+import { timesOf } from '../support/times-of.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const shape = /"error_code":"internal_error","vm_error_code":null/

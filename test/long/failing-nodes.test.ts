@@ -1,8 +1,8 @@
-import { nodeOf } from './support/replicas.js'
-import { status } from './support/said.js'
-import { inFrontOf, pair, several } from './support/several.js'
-import { stamps, stubNode } from './support/stub-node.js'
-import { until } from './support/until.js'
+import { nodeOf } from '../support/replicas.js'
+import { status } from '../support/said.js'
+import { inFrontOf, pair, several } from '../support/several.js'
+import { stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import t from 'tap'
 
 const modules = (version: number | bigint): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { startSandbox } from '../src/sandbox/sandbox.js'
-import { freePort } from './support/free-port.js'
-import { ask } from './support/client.js'
-import { nodeOf, portOf } from './support/replicas.js'
-import { inFrontOf, several } from './support/several.js'
-import { until } from './support/until.js'
+import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { freePort } from '../support/free-port.js'
+import { ask } from '../support/client.js'
+import { nodeOf, portOf } from '../support/replicas.js'
+import { inFrontOf, several } from '../support/several.js'
+import { until } from '../support/until.js'
 
 const modules = (version: number | bigint): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const block = (version: number | bigint): string => `/v1/blocks/by_version/${version}`

@@ -11,7 +11,7 @@ import { waitingTransactions } from '../../src/sandbox/transactions.js'
 import { headView } from '../../src/sandbox/vantage.js'
 import { Checker, lintComplaints } from '../support/openapi.js'
 import { type Wish, wishes } from '../support/wishes.js'
-import { ask, getRaw, type Heard } from './ask.js'
+import { ask, getRaw, type Heard } from '../sandbox/ask.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
