@@ -1,13 +1,14 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { mediaTypes } from '../../src/reads/accept.js'
+import { endpointNames } from '../../src/reads/endpoints.js'
 import { keysOf, targetOf, type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
 import { Refusal } from '../../src/reads/refusal.js'
 import { startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask, type Got } from '../support/client.js'
 import { isOnPurpose, isRefused } from '../support/refused.js'
-import { checkAsync, seeded } from '../support/properties.js'
+import { check, checkAsync, seeded } from '../support/properties.js'
 import { furtherRequest } from '../support/further-requests.js'
 import { spelledRequest, type Spelled } from '../support/requests.js'
 
@@ -51,6 +52,16 @@ function namesUnknownType ({ body, path }: Read): boolean {
 
 // A node reads the types of a view's call when it knows its ledger, so that it may refuse the version before, and says its position with either.
 const isRefusedLater = ({ target }: Spelled, { status }: Got): boolean => target.startsWith('/v1/view') && [400, 404, 410].includes(status)
+
+t.test(`random requests read by every row of the table, so that a new one has to be spelled at random too (${seeded})`, async t => {
+  const read = new Set<string>()
+  check(fc.property(anyRequest, spelled => {
+    const found = readOf(spelled)
+    if (found !== undefined && !(found instanceof Refusal)) read.add(found.endpoint.name)
+  }), 3000)
+  // A node gives the members of its info in another order each time, so that no two answers can be compared.
+  t.same(endpointNames.filter(name => !read.has(name)), ['info'])
+})
 
 t.test(`what varve reads, the node reads with the same meaning; what varve refuses, the node refuses (${seeded})`, async () => {
   await checkAsync(fc.asyncProperty(anyRequest, async spelled => {
