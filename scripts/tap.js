@@ -1,6 +1,10 @@
+import { availableParallelism } from 'node:os'
 import { createInterface } from 'node:readline'
 import { program, start } from './ground.js'
 import { TapCount } from './tap-count.js'
+
+/** One more than there are cores: many tests wait for a time to pass. */
+export const jobs = `--jobs=${availableParallelism() + 1}`
 
 const detailLines = 40
 // A property that failed has its counterexamples in its name: in full once, then the beginning will do.

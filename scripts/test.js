@@ -1,16 +1,12 @@
-import { availableParallelism } from 'node:os'
 import { compile } from './compile.js'
-import { checkCoverage, forgetCoverage } from './coverage.js'
 import { program, requireNode, run, say } from './ground.js'
 import { install } from './install.js'
 import { bring, forTests } from './programs.js'
-import { close, runTap } from './tap.js'
+import { close, jobs, runTap } from './tap.js'
 
 const chosen = process.argv.slice(2)
 // What was found right is not looked at again while it is the same; it goes with the packages that looked at it.
 const cache = 'node_modules/.cache/varve'
-// One more than there are cores: many tests wait for a time to pass.
-const jobs = `--jobs=${availableParallelism() + 1}`
 
 requireNode()
 close(await test())
@@ -26,10 +22,7 @@ async function test () {
   if (programs !== undefined || built !== undefined) return { faults }
 
   say('running the tests ...')
-  if (chosen.length > 0) return await runTap('--disable-coverage', jobs, ...chosen)
-  forgetCoverage()
-  const { count, code } = await runTap('--coverage-report=json', '--allow-incomplete-coverage', jobs)
-  return { count, code, faults: [...faults, ...checkCoverage()] }
+  return { ...await runTap('--disable-coverage', jobs, ...chosen), faults }
 }
 
 // One after the other, so that one mistake in the program is not told twice.

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import t from 'tap'
 
 // Those of the random tests that take too long for more than a few tries in `npm test`.
-const files = ['reads/oracle', 'end-to-end', 'proxy/pages', 'proxy/observe', 'config/secrets', 'cache/shared-blocks', 'cache/shared-store'].map(name => `test/${name}.test.ts`)
+const files = ['reads/oracle', 'end-to-end', 'proxy/pages', 'proxy/observe', 'config/secrets', 'whole/shared-blocks', 'cache/shared-store'].map(name => `test/${name}.test.ts`)
 
 t.test('thousands of random requests, traces, configurations and writes are what they are said to be', async t => {
   const child = spawn('npx', ['tap', 'run', ...files, '--disable-coverage', '--timeout=500', '--reporter=tap'], {

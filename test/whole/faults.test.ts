@@ -5,7 +5,7 @@ import t from 'tap'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ask } from '../support/client.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
-import { start } from './command.js'
+import { start } from '../cli/command.js'
 
 t.jobs = 6
 const together = { buffered: true }

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { configSchema } from '../src/config/schema.js'
-import { ask } from './support/client.js'
-import { nodeOf } from './support/replicas.js'
-import { until } from './support/until.js'
-import { varveAt } from './support/varve.js'
-import { eachWorker, pidsOf, quiet, token } from './support/workers.js'
+import { configSchema } from '../../src/config/schema.js'
+import { ask } from '../support/client.js'
+import { nodeOf } from '../support/replicas.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+import { eachWorker, pidsOf, quiet, token } from '../support/workers.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'
