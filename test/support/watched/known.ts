@@ -23,6 +23,8 @@ export interface Known {
   readonly scene: Scene
   readonly facts: Facts
   readonly sent: readonly Sent[]
+  /** What was sent before the span, when the same was done for the first time. */
+  readonly rehearsed: readonly Sent[]
   /** How long it was, and when it ended, in seconds. */
   readonly seconds: number
   readonly at: number

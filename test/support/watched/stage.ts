@@ -18,6 +18,9 @@ export const modulesMs = 120
 /** How long the second replica waits before it asks a second node. */
 export const hedgeMs = 400
 
+/** How long varve waits for a node: what hangs does so until the end, however busy the machine is, and nobody gives it up. */
+const timeoutMs = 60_000
+
 /** How much of a node the third replica may have under way. */
 export const tightConcurrent = 2
 
@@ -50,7 +53,7 @@ export async function startStage (t: Test): Promise<Stage> {
   const growth = new Growth([whole, behind], 200)
   t.teardown(() => { growth.end() })
   const redis = await startRedis(t)
-  const at = (node: Sandbox, name: string, more: object = {}): object => ({ name, url: node.url, ...more })
+  const at = (node: Sandbox, name: string, more: object = {}): object => ({ name, url: node.url, timeoutMs, ...more })
   const upstreams = [at(whole, 'whole'), at(behind, 'behind'), at(dead, 'dead'), at(strange, 'strange')] as never
   const shared = { upstreams, head: { pollMs: 250 }, cache: { redis: { url: redis.url } }, hedge: { share: 0 } }
   const first = await varveAt(t, '', { ...shared, clients: { required: false, keys: [{ ...app, requestsPerSecond: 1 }] } })
@@ -62,7 +65,7 @@ export async function startStage (t: Test): Promise<Stage> {
   writeFileSync(files.certFile, certificate)
   writeFileSync(files.keyFile, certificateKey)
   const tight = await varveAt(t, '', {
-    upstreams: [at(whole, 'whole', { maxConcurrent: tightConcurrent, timeoutMs: 20_000 })] as never,
+    upstreams: [at(whole, 'whole', { maxConcurrent: tightConcurrent })] as never,
     head: { pollMs: 250 },
     hedge: { share: 0 },
     tls: files,

@@ -20,7 +20,8 @@ export interface Watched {
  */
 export async function watch (stage: Stage): Promise<Watched> {
   const { prometheus } = stage
-  await (await play(stage, { above: 600, event: 500, network: 1 })).letGo()
+  const rehearsal = await play(stage, { above: 600, event: 500, network: 1 })
+  await rehearsal.letGo()
   const before = askedNow(stage)
   const began = Date.now() / 1000
   await prometheus.scraped(began)
@@ -45,6 +46,7 @@ export async function watch (stage: Stage): Promise<Watched> {
     scene: played.scene,
     facts: played.scene.facts,
     sent,
+    rehearsed: rehearsal.scene.traffic.all,
     seconds,
     at,
     instance,

@@ -26,9 +26,9 @@ export const helping: Record<string, (k: Known) => Foretold[]> = {
   'Saved, and asked of nodes/B': k => one(scaled(k.asked('all'), 1 / k.seconds)),
   'Requests by endpoint/A': k => each('endpoint', endpoints, of => k.count(({ endpoint }) => endpoint === of) / k.seconds),
   'Asked of nodes, by endpoint/A': k => each('endpoint', [...read, 'other'], of => scaled(k.asked('all', of), 1 / k.seconds)),
-  'Median by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.5, k.sent.filter(({ outcome }) => outcome === of))),
-  'p99 by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.99, k.sent.filter(({ outcome }) => outcome === of))),
-  'p99 by endpoint/A': k => each('endpoint', endpoints, of => timeOf(0.99, k.sent.filter(({ endpoint }) => endpoint === of))),
+  'Median by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.5, k, ({ outcome }) => outcome === of)),
+  'p99 by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.99, k, ({ outcome }) => outcome === of)),
+  'p99 by endpoint/A': k => each('endpoint', endpoints, of => timeOf(0.99, k, ({ endpoint }) => endpoint === of)),
   'Answers by status/A': k => each('status', statuses(k), of => k.count(({ status }) => String(status) === of) / k.seconds),
   'Refused by varve, by status/A': k => each('status', statuses(k, ({ outcome }) => outcome === 'refused'), of => k.count(({ outcome, status }) => outcome === 'refused' && String(status) === of) / k.seconds),
   'Clients with a key/A': k => one(k.count(({ client }) => client === 'app') / k.seconds, { client: 'app' })

@@ -44,7 +44,7 @@ const historyLeft = (k: Known): Foretold[] => by(k, who => between(above(k, who)
 const lag = (k: Known): Foretold[] => byNode(k, node => node === 'strange' ? NaN : between((head(k) - head(k, node)) / pace(k, 'head') * 0.9, (head(k) - head(k, node)) / pace(k, 'head') * 1.1))
 const errors = (k: Known): Foretold[] => byNode(k, (node, who) => node === 'dead' ? 1 : node === 'whole' && who === 'first' ? [0.001, 0.2] : 0)
 const isUp = (node: Name): number => Number(node === 'whole' || node === 'behind')
-const p99 = (sent: readonly Sent[]): Value => timeOf(0.99, sent)
+const p99 = (k: Known, is: Is): Value => timeOf(0.99, k, is)
 const job = (k: Known, is: Is = all): Foretold[] => one(k.count(sent => isHit(sent) && is(sent)) / k.count(sent => isKeepable(sent) && is(sent)))
 const never = (k: Known): Foretold[] => by(k, () => 0)
 const certificateLeft = (k: Known): Foretold[] => one(Date.parse(new X509Certificate(certificate).validTo) / 1000 - k.at, { instance: k.instance('tight') })
@@ -60,8 +60,8 @@ export const rules: Record<string, (k: Known) => Foretold[]> = {
   'instance:varve_node_reads_saved:rate5m': k => by(k, who => rate(k, who, isSaved)),
   'job:varve_node_reads_saved:rate5m': k => one(k.count(isSaved) / k.seconds),
   'instance:varve_requests:rate5m': k => by(k, who => rate(k, who, all)),
-  'instance_outcome:varve_request_duration_seconds:p99_rate5m': k => known(outcomeNames.flatMap(outcome => by(k, who => p99(k.sent.filter(sent => sent.instance === k.instance(who) && sent.outcome === outcome)), { outcome }))),
-  'job_outcome:varve_request_duration_seconds:p99_rate5m': k => known(outcomeNames.map(outcome => ({ labels: { outcome }, value: p99(k.sent.filter(sent => sent.outcome === outcome)) }))),
+  'instance_outcome:varve_request_duration_seconds:p99_rate5m': k => known(outcomeNames.flatMap(outcome => by(k, who => p99(k, sent => sent.instance === k.instance(who) && sent.outcome === outcome), { outcome }))),
+  'job_outcome:varve_request_duration_seconds:p99_rate5m': k => known(outcomeNames.map(outcome => ({ labels: { outcome }, value: p99(k, sent => sent.outcome === outcome) }))),
   'instance:varve_requests_failed:ratio_rate5m': k => by(k, who => part(k, who, isFailed, all)),
   'instance_upstream:varve_upstream_asked:rate5m': k => byNode(k, node => [0, k.asked(node)[1] / k.seconds]),
   'instance_upstream:varve_upstream_errors:ratio_rate5m': errors,
