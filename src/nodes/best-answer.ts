@@ -22,6 +22,11 @@ export function isForgetful ({ flaw }: Pick<Given, 'flaw'>): boolean {
   return flaw === 'gone' || flaw === 'thin' || flaw === 'thin_behind'
 }
 
+/** Whether it is a node's word on itself, and not on the question. */
+export function isOfItself ({ flaw }: Pick<Given, 'flaw'>): boolean {
+  return flaw === 'sick' || flaw === 'resting'
+}
+
 /** Of the real answers, where no node gave a better one, the most telling: a node's own word on the question before one on itself. */
 export function bestOf (given: readonly Given[], { events }: Pick<Route, 'events'>): Given | undefined {
   // One that lags and still knows of something is better than one that has forgotten it.

@@ -1,11 +1,11 @@
 import { type Oldest } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { type Asks, type Attempt, Attempts, type Look } from './attempts.js'
-import { bestOf, type Given, isForgetful, longestIn } from './best-answer.js'
+import { bestOf, type Given, isForgetful, isOfItself, longestIn } from './best-answer.js'
 import { type Hedges, settled } from './hedges.js'
 import { type LiveReleases } from './live-releases.js'
 import { type Member } from './member.js'
-import { NodeFailure } from './node-failure.js'
+import { NodeFailure, wasNotAsked } from './node-failure.js'
 import { type Question } from './question.js'
 import { inOrder, isAsGood, mayHold, mayStillHave, remembersMore, type Route } from './route.js'
 import { type Spare, spareIn, type Word } from './spare.js'
@@ -124,7 +124,7 @@ export class Fleet {
     if (this.#unfenced.length === 0) await this.#options.onNobody()
     const tried = new Set<Member>()
     const flawed: Given[] = []
-    let failure: unknown = nobody()
+    const failures: unknown[] = []
     // Chosen anew for each attempt: what one has said of itself, or of how it is, may put another before the rest.
     const left = (): Member[] => inOrder(this.#unfenced, route).filter(candidate => !tried.has(candidate) && mayDoBetter(candidate, route, flawed))
     for (;;) {
@@ -138,19 +138,24 @@ export class Fleet {
         ? [await settled(member, asks(member))]
         : await hedges.ask(member, () => left().find(other => isIdle(other) && isAsGood(other, member, route)), asks)
       for (const { member: one, attempt, error } of came) {
-        if (attempt === undefined) failure = error
+        if (attempt === undefined) failures.push(error)
         else if (attempt.flaw === undefined) {
           letGo(flawed)
           return attempt.answer
         } else if (attempt.flaw !== 'untrue') flawed.push({ answer: attempt.answer, flaw: attempt.flaw, member: one })
       }
     }
-    return this.#settledOn(flawed, route, failure)
+    return this.#settledOn(flawed, route, failures)
   }
 
-  /** What is handed on where no node answered as it should; that history is gone, or never was, only where none that may have it was out of reach (law 11). */
-  #settledOn (flawed: readonly Given[], route: Route, failure: unknown): Answer {
-    const best = bestOf(flawed, route)
+  /**
+   * What is handed on where no node answered as it should: what a sick one says of itself only where each was asked, since one that had no turn left may answer soon; that history is gone, or never was, only where none
+   * that may have it was out of reach (law 11).
+   */
+  #settledOn (flawed: readonly Given[], route: Route, failures: readonly unknown[]): Answer {
+    const unasked = failures.find(wasNotAsked)
+    const failure = unasked ?? failures.at(-1) ?? nobody()
+    const best = bestOf(unasked === undefined ? flawed : flawed.filter(given => !isOfItself(given)), route)
     letGo(flawed.filter(given => given !== best))
     if (best === undefined) throw failure
     const longest = isForgetful(best) ? longestIn(flawed) : undefined

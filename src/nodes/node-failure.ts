@@ -37,9 +37,14 @@ export function isDeadConnection (error: unknown): boolean {
   return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0
 }
 
-/** Whether a question was taken back, or never sent, for lack of a turn or of what this machine has run out of: that says nothing of the node. */
-export function saysNothing ({ reason }: NodeFailure): boolean {
-  return reason === 'taken_back' || reason === 'busy' || reason === 'exhausted'
+/** Whether a node was never asked, for lack of a turn or of what this machine has run out of: it may well have the answer. */
+export function wasNotAsked (error: unknown): boolean {
+  return error instanceof NodeFailure && (error.reason === 'busy' || error.reason === 'exhausted')
+}
+
+/** Whether a question was taken back, or never sent: that says nothing of the node. */
+export function saysNothing (failure: NodeFailure): boolean {
+  return failure.reason === 'taken_back' || wasNotAsked(failure)
 }
 
 function reasonOf (error: unknown): FailureReason {

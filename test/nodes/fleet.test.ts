@@ -23,10 +23,10 @@ interface Nodes {
 }
 
 /** A node for each script, in the order of the configuration; unless told otherwise the first is asked first. */
-async function fleetOf (t: Test, scripts: Script[], welcome: (name: string) => string | undefined = () => undefined): Promise<Nodes> {
+async function fleetOf (t: Test, scripts: Script[], welcome: (name: string) => string | undefined = () => undefined, maxConcurrent = 8): Promise<Nodes> {
   const stubs = await Promise.all(scripts.map(async script => await stubNode(t, (request, response) => { script(response, request) })))
   const members = stubs.map(({ url }, at) => {
-    const node = new LedgerNode({ name: `n${at + 1}`, url, headers: {}, timeoutMs, maxConcurrent: 8, caFile: null, maxGatheredBytes: 10_000, now: () => performance.now() }, { asked: () => {} })
+    const node = new LedgerNode({ name: `n${at + 1}`, url, headers: {}, timeoutMs, maxConcurrent, caFile: null, maxGatheredBytes: 10_000, now: () => performance.now() }, { asked: () => {} })
     t.teardown(async () => { await node.close() })
     return new Member(node, { now: () => performance.now(), welcome: async () => welcome(node.name), isStrange: () => false, recognises: async () => true, hasPeers: () => scripts.length > 1 })
   })
@@ -79,6 +79,17 @@ t.test('when every node fails the most telling real answer is given as it is: a 
   t.equal(await asks(await fleetOf(t, [says(503), breaks, says(404)])), '404 {"status":404}')
   t.match(await asks(await fleetOf(t, [breaks, breaks])), /cut_short/)
   t.match(await asks(await fleetOf(t, [])), /every node/)
+})
+
+t.test('what a sick node says of itself is not given while another had no turn left, and may answer soon; what it says of the question is', async t => {
+  for (const [word, told] of [[says(500), /n1: busy/], [says(429), /n1: busy/], [says(404), /^404 /]] as const) {
+    const nodes = await fleetOf(t, [hangs, word], undefined, 1)
+    // One is under way and seven wait: there is no room for another.
+    const taken = Promise.allSettled(Array.from({ length: 8 }, async () => await nodes.members[0]?.node.ask(question)))
+    t.match(await asks(nodes), told)
+    await nodes.members[0]?.node.close()
+    await taken
+  }
 })
 
 t.test('while another able node is left, one that hangs is waited for half of its time', async t => {

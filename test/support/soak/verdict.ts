@@ -46,9 +46,9 @@ export function judgeStrained (given: Strained, world: World, floors: Floors): V
   return granted === undefined ? { wrong, shown } : { granted, shown }
 }
 
-/** A turn that did not come is a refusal in words, or what a sick node said that was asked as well; of a node that has no turn left nothing fresher can be had. */
+/** A turn that did not come is a refusal in words; of a node that has no turn left nothing fresher can be had. */
 export function grantOf (wrong: string, got: Got): Grant | undefined {
-  if (isRefusal(got) || ((got.status === 429 || got.status === 500) && /though a node that was able/.test(wrong))) return 'refused'
+  if (isRefusal(got)) return 'refused'
   if (/^a latest answer at/.test(wrong)) return 'behind'
   return wrong.includes('rendered by a release that no live node runs') ? 'old rendering' : undefined
 }
