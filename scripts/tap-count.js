@@ -50,19 +50,20 @@ export class TapCount {
     const name = title.replace(/ # (?:time=|SKIP|TODO).*$/i, '')
     this.#details = undefined
 
-    for (const failure of under.failed) failure.path.unshift(name)
-    here.failed.push(...under.failed)
+    const failed = [...under.failed]
+    for (const failure of failed) failure.path.unshift(name)
     here.passed += under.passed
     if (directive.test(title)) {
       if (leaf) this.skipped.push(name)
     } else if (ok && leaf) {
       this.passed++
       here.passed++
-    } else if (!ok && under.failed.length === 0) {
+    } else if (!ok && failed.length === 0) {
       const failure = { path: [name], details: this.#details = [] }
       this.failed.push(failure)
-      here.failed.push(failure)
+      failed.push(failure)
     }
-    if (depth === 0) this.#onFile({ name, ok, passed: under.passed, time: /# time=(\S+)/.exec(title)?.[1] })
+    here.failed.push(...failed)
+    if (depth === 0) this.#onFile({ name, ok, passed: under.passed, failed, time: /# time=(\S+)/.exec(title)?.[1] })
   }
 }

@@ -7,6 +7,8 @@ import { TapCount } from './tap-count.js'
 export const jobs = `--jobs=${availableParallelism() + 1}`
 
 const detailLines = 40
+const mostAtOnce = 3
+const linesAtOnce = 12
 // A property that failed has its counterexamples in its name: in full once, then the beginning will do.
 const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
 // How tap started a test file is the same for all of them, and says nothing of why this one failed.
@@ -22,8 +24,10 @@ export async function runTapTelling (tell, ...args) {
   // There is a compiler only once the packages are installed.
   const { printAll } = await import('./printed.js')
   printAll()
-  const count = new TapCount(({ name, ok, passed, time }) => {
+  const count = new TapCount(({ name, ok, passed, failed, time }) => {
     console.log(`${ok ? '  ok  ' : ' FAIL '} ${name}  ${passed} passed${time === undefined ? '' : `, ${time}`}`)
+    // All of it is told at the end; who watches, or has a part of the output alone, need not wait for that.
+    for (const failure of failed.slice(0, mostAtOnce)) console.log(`        ${short(failure)}\n${tellingOf(failure, linesAtOnce)}`)
   })
   const { child, ended } = start(program('tap/dist/esm/run.mjs', 'run', '--reporter=tap', ...args), {
     stdio: ['ignore', 'pipe', 'inherit']
@@ -41,9 +45,7 @@ export function close ({ count, code, faults = [] }) {
   const { passed, failed, skipped } = count ?? { passed: 0, failed: [], skipped: [] }
   const reasons = count === undefined ? faults : [...faults, ...doubts(count, code)]
   for (const { path, details } of failed) {
-    console.log(`\nfailed: ${path.join(' > ')}`)
-    const telling = path.length > 1 ? details : details.filter(line => !commonplace.test(line))
-    for (const line of telling.slice(0, detailLines)) console.log(`  ${line}`)
+    console.log(`\nfailed: ${path.join(' > ')}\n${tellingOf({ path, details }, detailLines)}`)
   }
   if (skipped.length > 0) console.log(`\nskipped: ${skipped.join('; ')}`)
   for (const reason of reasons) console.log(`\nnot passed: ${reason.trimEnd()}`)
@@ -57,4 +59,9 @@ function doubts ({ passed, failed }, code) {
   if (passed + failed.length === 0) return ['no test was run']
   if (code !== 0 && failed.length === 0) return [`tap ended with exit code ${code}`]
   return []
+}
+
+function tellingOf ({ path, details }, most) {
+  const telling = path.length > 1 ? details : details.filter(line => !commonplace.test(line))
+  return telling.slice(0, most).map(line => `  ${line}`).join('\n')
 }
