@@ -14,6 +14,7 @@ const packages = {
   prometheus: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
   promtool: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
   chromium: { 'apt-get': ['chromium', 'fonts-dejavu-core'], apk: ['chromium', 'font-dejavu'], dnf: ['chromium'], brew: ['chromium'] },
+  nginx: { 'apt-get': ['nginx-light'], apk: ['nginx'], dnf: ['nginx'], brew: ['nginx'] },
   'docker-compose': { 'apt-get': ['docker-compose'], apk: ['docker-compose'], dnf: ['docker-compose'], brew: ['docker-compose'] }
 }
 
@@ -53,7 +54,7 @@ async function managerHere () {
 }
 
 async function works (command) {
-  return (await run([command, '--version'])).code === 0
+  return (await run([command, command === 'nginx' ? '-v' : '--version'])).code === 0
 }
 
 function advice (programs, reason) {

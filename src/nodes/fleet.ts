@@ -149,8 +149,8 @@ export class Fleet {
   }
 
   /**
-   * What is handed on where no node answered as it should: what a sick one says of itself only where each was asked, since one that had no turn left may answer soon; that history is gone, or never was, only where none
-   * that may have it was out of reach (law 11).
+   * What is handed on where no node answered as it should: what a sick one says of itself only where each was asked, since one that had no turn left may answer soon;
+   * that history is gone, or never was, only where none that may have it was out of reach (law 11).
    */
   #settledOn (flawed: readonly Given[], route: Route, failures: readonly unknown[]): Answer {
     const unasked = failures.find(wasNotAsked)

@@ -1,20 +1,19 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
 import { killWithUs } from '../support/kill-with-us.js'
 import { blocksIn } from '../support/readme/blocks.js'
+import { nodeOf } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const page = 'docs/migrating.md'
 const block = blocksIn(page, readFileSync(join(import.meta.dirname, '../..', page), 'utf8')).find(({ language }) => language === 'nginx')?.text ?? ''
-const skip = spawnSync('nginx', ['-v']).error === undefined ? false : 'there is no nginx here'
 
 /** nginx with what the page says, and nothing else. */
 async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
@@ -42,10 +41,8 @@ async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
 }
 
 async function stage (t: Test, change: Parameters<typeof varveAt>[2] = {}): Promise<{ varve: TestVarve, url: string, before: (blocks: number) => bigint, oldest: bigint }> {
-  const sandbox = await startSandbox({ blockMs: 0, prunedBlocks: 5 })
-  t.teardown(async () => { await sandbox.close() })
-  const varve = await varveAt(t, sandbox.url, { trustProxy: ['loopback'], ...change })
-  const { ledger } = sandbox
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 5 })
+  const varve = await varveAt(t, url, { trustProxy: ['loopback'], ...change })
   return { varve, url: await nginxBefore(t, varve), before: blocks => ledger.block(ledger.height - blocks).firstVersion, oldest: ledger.oldest.version }
 }
 
@@ -58,7 +55,7 @@ async function prepared (varve: TestVarve, target: string, how: Ask, coding: str
   return asked
 }
 
-t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none of what varve says', { skip }, async t => {
+t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none of what varve says', async t => {
   const { varve, url, before, oldest } = await stage(t)
   const version = before(3)
   const reads: Array<{ target: string, how?: Ask }> = [
@@ -82,7 +79,7 @@ t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="block_by_version",status="200"}'), 1, 'all others were hits')
 })
 
-t.test('a copy is found to be the same through nginx, in its coded form too, and HEAD has what GET has', { skip }, async t => {
+t.test('a copy is found to be the same through nginx, in its coded form too, and HEAD has what GET has', async t => {
   const { varve, url, before } = await stage(t)
   const target = `/v1/accounts/0x1/modules?ledger_version=${before(3)}`
   const asked = await prepared(varve, target, {}, 'gzip')
@@ -96,7 +93,7 @@ t.test('a copy is found to be the same through nginx, in its coded form too, and
   t.equal(headers['content-length'], plain.headers['content-length'])
 })
 
-t.test('clients behind nginx are limited by the addresses that they have, and cannot choose another', { skip }, async t => {
+t.test('clients behind nginx are limited by the addresses that they have, and cannot choose another', async t => {
   const { url, before } = await stage(t, { limits: { client: { requestsPerSecond: 1, burst: 1 } } })
   const read = async (nth: number, localAddress: string, headers: Record<string, string> = {}): Promise<number> =>
     (await ask(url, `/v1/blocks/by_version/${before(nth)}`, { localAddress, headers })).status

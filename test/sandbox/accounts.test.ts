@@ -1,22 +1,16 @@
-import t, { type Test } from 'tap'
-import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import t from 'tap'
 import { BcsReader } from '../../src/sandbox/bcs-reader.js'
 import { printTypeTag } from '../../src/sandbox/type-tag.js'
 import { readStructTagBytes, structTagBytes } from '../../src/sandbox/type-tag-bytes.js'
 import { ask, type Heard } from './ask.js'
-
-async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
-  return sandbox
-}
+import { nodeOf } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
 t.test('a resource by its type is the item of the listing, in JSON and in BCS, at every version', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   for (const account of ['0x1', '0xcafe', '0xa11ce', '0xa']) {
     for (const version of [0n, 1_234n, ledger.block(500).firstVersion, ledger.head.version]) {
       const listing = await ask(`${url}/v1/accounts/${account}/resources?ledger_version=${version}`)
@@ -50,7 +44,7 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
 })
 
 t.test('resources come a page at a time in the order of their state keys, and every page follows the last', async t => {
-  const { url } = await start(t, { resourcesPage: 28 })
+  const { url } = await nodeOf(t, { resourcesPage: 28 })
   const first = await ask(`${url}/v1/accounts/0xcafe/resources?limit=5000`)
   t.equal(first.json.length, 28)
   t.match(first.headers['x-aptos-cursor'], /^00[0-9a-f]+$/)
@@ -77,7 +71,7 @@ t.test('resources come a page at a time in the order of their state keys, and ev
 })
 
 t.test('a cursor is read type by type, and refused where its type is none', async t => {
-  const { url } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   const owner = 'cafe'.padStart(64, '0')
   const at = async (args: string) => {
     const path = `01${owner}0467616d6504${Buffer.from('Line').toString('hex')}${args}`
@@ -91,7 +85,7 @@ t.test('a cursor is read type by type, and refused where its type is none', asyn
 })
 
 t.test('resources appear, change and go again as versions pass', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0, blocks: 1_600 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0, blocks: 1_600 })
   const seen: string[][] = []
   for (const version of [0n, 1_000n, 5_000n, 12_000n, ledger.head.version]) {
     seen.push((await ask(`${url}/v1/accounts/0xcafe/resources?ledger_version=${version}`)).json.map((item: any) => JSON.stringify(item)))
@@ -104,7 +98,7 @@ t.test('resources appear, change and go again as versions pass', async t => {
 })
 
 t.test('what a version says is for ever: another node of the same seed that got there by growing says the same', async t => {
-  const [one, two] = await Promise.all([start(t, { blocks: 300, prunedBlocks: 0 }), start(t, { blocks: 200, prunedBlocks: 0 })])
+  const [one, two] = await Promise.all([nodeOf(t, { blocks: 300, prunedBlocks: 0 }), nodeOf(t, { blocks: 200, prunedBlocks: 0 })])
   const version = two.ledger.head.version - 3n
   const paths = ['0x1/resources', '0xcafe/resources', '0xcafe', '0xa11ce', `0xcafe/balance/${encodeURIComponent('0x1::aptos_coin::AptosCoin')}`]
   const early = await Promise.all(paths.map(async path => (await ask(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text))
@@ -116,7 +110,7 @@ t.test('what a version says is for ever: another node of the same seed that got 
 })
 
 t.test('the counter of an event handle is the number of events of its stream, at each version', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   const handles = [['0x1', '0x1::block::BlockResource', 'new_block_events'], ['0x1', '0x1::reconfiguration::Configuration', 'events'], ['0xcafe', coins, 'deposit_events'],
     ['0xcafe', coins, 'withdraw_events'], ['0x1', '0x1::account::Account', 'key_rotation_events']] as const
   for (const [account, type, field] of handles) {
@@ -138,7 +132,7 @@ t.test('the counter of an event handle is the number of events of its stream, at
 })
 
 t.test('a field that every object has is no field of a resource', async t => {
-  const { url } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   for (const field of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     t.match(await ask(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), { status: 404, json: { error_code: 'struct_field_not_found' } }, field)
   }
@@ -146,7 +140,7 @@ t.test('a field that every object has is no field of a resource', async t => {
 })
 
 t.test('a module is the item of the listing, as the release renders it, and its BCS is the bytecode', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   for (const account of ['0x1', '0xcafe']) {
     for (const version of [ledger.oldest.version, ledger.head.version]) {
       for (const record of (await ask(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)).json) {
@@ -160,7 +154,7 @@ t.test('a module is the item of the listing, as the release renders it, and its 
 })
 
 t.test('an account tells its next sequence number and its key; an address without one is told as if it had', async t => {
-  const { url } = await start(t, { prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { prunedBlocks: 0 })
   const known = await ask(`${url}/v1/accounts/0xa11ce`)
   t.same(Object.keys(known.json), ['sequence_number', 'authentication_key'])
   t.match(known.json, { sequence_number: /^\d\d+$/, authentication_key: /^0x[0-9a-f]{64}$/ })
@@ -171,7 +165,7 @@ t.test('an account tells its next sequence number and its key; an address withou
   const bytes = (await ask(`${url}/v1/accounts/0xa11ce`, { headers: bcs })).body
   t.same([bytes[0], bytes.toString('hex', 1, 33), `${bytes.readBigUInt64LE(33)}`], [32, known.json.authentication_key.slice(2), known.json.sequence_number])
   t.ok(bytes.equals((await ask(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`, { headers: bcs })).body))
-  const older = await start(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
+  const older = await nodeOf(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
   const { version } = older.ledger.head
   for (const path of ['0xabc', '0xabc/resources']) {
     const refused = await ask(`${older.url}/v1/accounts/${path}`)
@@ -184,7 +178,7 @@ t.test('an account tells its next sequence number and its key; an address withou
 })
 
 t.test('a balance is a bare number, above what a double tells, and agrees with the coin store', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
   for (const version of [0n, 999n, ledger.head.version]) {
     const balance = await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`)
@@ -209,7 +203,7 @@ t.test('a balance is a bare number, above what a double tells, and agrees with t
 })
 
 t.test('what an account does not have is not found, and versions that are not there are told apart', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const { version } = ledger.head
   const cases: Array<[string, number, string, string]> = [
     ['0x01/resource/0x1::no::Such%3Cu8,0x1::a::B%3E', 404, 'resource_not_found', `Resource not found by Address(0x1), Struct tag(0x1::no::Such<u8, 0x1::a::B>) and Ledger version(${version})`],
@@ -234,7 +228,7 @@ t.test('what an account does not have is not found, and versions that are not th
 })
 
 t.test('what the framework cannot read it refuses without a position, and a form that is switched off is refused by name', async t => {
-  const { url } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   const cases: Array<[string, RegExp]> = [
     ['0xg', /^failed to parse path `address`/], ['0X1/resources', /`address`/], ['0x1/resource/u8', /^failed to parse path `resource_type`/], ['0x1/resource/', /`resource_type`/],
     ['0x1/module/9', /^failed to parse path `module_name`/], ['0x1/module/', /`module_name`/], ['0x1/resources?limit=65536', /`limit`/], ['0x1?ledger_version=', /`ledger_version`/],
@@ -246,7 +240,7 @@ t.test('what the framework cannot read it refuses without a position, and a form
     t.match(refused.json, { ...framework, message })
     t.same(refused.names, ['content-type', 'content-length', 'date'])
   }
-  const mute = await start(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
+  const mute = await nodeOf(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
   for (const [path, operation] of [['0x1', 'Get account'], ['0x1/resources', 'Get account resources'], ['0x1/resource/0x1::a::B', 'Get account resource'],
     ['0x1/module/coin', 'Get account module'], ['0x1/balance/0xa', 'Get account balance']] as const) {
     const refused = await ask(`${mute.url}/v1/accounts/${path}`)
@@ -257,7 +251,7 @@ t.test('what the framework cannot read it refuses without a position, and a form
 })
 
 t.test('HEAD answers the new reads too, and other methods are refused', async t => {
-  const { url } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   for (const path of ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/balance/0xa', '0x1/module/coin']) {
     const head = await ask(`${url}/v1/accounts/${path}`, { method: 'HEAD' })
     t.same([head.status, head.body.length, head.headers['content-length']], [200, 0, String((await ask(`${url}/v1/accounts/${path}`)).body.length)])

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type SandboxOptions } from '../../src/sandbox/sandbox.js'
 import { change } from '../../src/sandbox/schema/change.js'
 import { keySignature, publicKey } from '../../src/sandbox/schema/key.js'
 import { payload } from '../../src/sandbox/schema/payload.js'
@@ -8,6 +8,7 @@ import { committedTransaction, transaction } from '../../src/sandbox/schema/tran
 import { waitingTransactions } from '../../src/sandbox/transactions.js'
 import { kindsOf } from '../support/kinds.js'
 import { ask, lookUp } from './ask.js'
+import { nodeOf } from '../support/replicas.js'
 
 // Every kind, and the version of the default ledger where it first stands in what is kept, blocks of thousands left aside.
 const table: Readonly<Record<string, number>> = {
@@ -92,8 +93,7 @@ const table: Readonly<Record<string, number>> = {
 }
 
 async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
+  const sandbox = await nodeOf(t, options)
   const blockAt = async (path: string): Promise<any> => (await ask(`${sandbox.url}/v1/blocks/${path}?with_transactions=true`)).json
   const at = async (version: number | bigint): Promise<any> => {
     const { transactions } = await blockAt(`by_version/${version}`)

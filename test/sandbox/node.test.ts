@@ -1,18 +1,13 @@
 import t, { type Test } from 'tap'
-import { releases, startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { releases, startSandbox } from '../../src/sandbox/sandbox.js'
 import { ask, getRaw, sendRaw } from './ask.js'
-
-async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
-  return sandbox
-}
+import { nodeOf } from '../support/replicas.js'
 
 const position = ['x-aptos-chain-id', 'x-aptos-ledger-version', 'x-aptos-ledger-oldest-version', 'x-aptos-ledger-timestampusec',
   'x-aptos-epoch', 'x-aptos-block-height', 'x-aptos-oldest-block-height']
 
 t.test('a success carries the seven position headers, in lower case and in the order of the wire', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const index = await ask(`${url}/v1`)
   t.same(index.names, ['content-type', ...position, 'content-length', 'date'])
   t.equal(index.headers['content-type'], 'application/json; charset=utf-8')
@@ -37,7 +32,7 @@ t.test('a success carries the seven position headers, in lower case and in the o
 })
 
 t.test('the same seed and the same growth give the same bytes', async t => {
-  const [one, two, other] = await Promise.all([start(t, { blocks: 50 }), start(t, { blocks: 40 }), start(t, { blocks: 50, seed: 2 })])
+  const [one, two, other] = await Promise.all([nodeOf(t, { blocks: 50 }), nodeOf(t, { blocks: 40 }), nodeOf(t, { blocks: 50, seed: 2 })])
   two.ledger.grow(10)
   two.ledger.pruneTo(49)
   one.ledger.pruneTo(49)
@@ -53,7 +48,7 @@ t.test('the same seed and the same growth give the same bytes', async t => {
 
 t.test('blocks tile the versions, times rise, and every version finds its block, at the top of u64 as well', async t => {
   for (const startVersion of [0n, 2n ** 53n + 1n, 2n ** 64n - 60_000n]) {
-    const { ledger } = await start(t, { startVersion, blocks: 1_600 })
+    const { ledger } = await nodeOf(t, { startVersion, blocks: 1_600 })
     t.equal(ledger.block(0).firstVersion, startVersion)
     const sizes = new Set<bigint>()
     for (let height = 1; height <= ledger.height; height++) {
@@ -69,7 +64,7 @@ t.test('blocks tile the versions, times rise, and every version finds its block,
 })
 
 t.test('the edge is what was pruned or what the window leaves, and never goes back', async t => {
-  const { ledger } = await start(t, { blocks: 50, prunedBlocks: 10, windowBlocks: 45 })
+  const { ledger } = await nodeOf(t, { blocks: 50, prunedBlocks: 10, windowBlocks: 45 })
   t.equal(ledger.oldest.blockHeight, 10n)
   ledger.grow(20)
   t.equal(ledger.oldest.blockHeight, 25n)
@@ -97,19 +92,19 @@ async function startAndKeep (t: Test) {
 }
 
 t.test('the node info has no position and another order of members each time', async t => {
-  const { url } = await start(t, { chainId: 1 })
+  const { url } = await nodeOf(t, { chainId: 1 })
   const [first, second] = [await ask(`${url}/v1/info`), await ask(`${url}/v1/info`)]
   t.same(first.names, ['content-type', 'content-length', 'date'])
   t.same(first.json, second.json)
   t.not(first.text, second.text)
   t.equal(first.json.chain_id, 'mainnet')
-  t.equal((await ask(`${(await start(t, { chainId: 77 })).url}/v1/info`)).json.chain_id, '77')
-  const hosted = await start(t, { infoIsIndex: true })
+  t.equal((await ask(`${(await nodeOf(t, { chainId: 77 })).url}/v1/info`)).json.chain_id, '77')
+  const hosted = await nodeOf(t, { infoIsIndex: true })
   t.equal((await ask(`${hosted.url}/v1/info`)).json.chain_id, 4)
 })
 
 t.test('gas is told as numbers, health as a word, and both with the position', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   const gas = await ask(`${url}/v1/estimate_gas_price`)
   t.match(gas.json, { deprioritized_gas_estimate: Number, gas_estimate: Number, prioritized_gas_estimate: Number })
   const bytes = await ask(`${url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
@@ -121,7 +116,7 @@ t.test('gas is told as numbers, health as a word, and both with the position', a
 })
 
 t.test('Accept is decided by the first item that is exactly one of the two types', async t => {
-  const { url, ledger } = await start(t, { blocks: 20, prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { blocks: 20, prunedBlocks: 0 })
   const cases: Array<[string, boolean]> = [
     ['application/x-bcs', true], ['APPLICATION/X-BCS', true], ['text/html, application/x-bcs', true],
     ['application/x-bcs, application/json', true], ['application/json, application/x-bcs', false],
@@ -139,7 +134,7 @@ t.test('Accept is decided by the first item that is exactly one of the two types
 })
 
 t.test('a form that is switched off is refused with 403 and without the position', async t => {
-  const [noBcs, noJson] = await Promise.all([start(t, { bcsOutput: false }), start(t, { jsonOutput: false })])
+  const [noBcs, noJson] = await Promise.all([nodeOf(t, { bcsOutput: false }), nodeOf(t, { jsonOutput: false })])
   const refused = await ask(`${noBcs.url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
   t.equal(refused.status, 403)
   t.same(refused.names, ['content-type', 'content-length', 'date'])
@@ -150,7 +145,7 @@ t.test('a form that is switched off is refused with 403 and without the position
 })
 
 t.test('HEAD answers what GET does without the body; other methods and unknown paths are refused by the framework', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   const head = await ask(`${url}/v1`, { method: 'HEAD' })
   t.equal(head.status, 200)
   t.equal(head.headers['content-length'], String((await ask(`${url}/v1`)).body.length))
@@ -171,7 +166,7 @@ t.test('HEAD answers what GET does without the body; other methods and unknown p
 })
 
 t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one that is too long 414', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   for (const target of ['/v1/<', '/v1/a>', '/v1/`', '/v1#x', '/v1?a=<', '/v1?a="', '/v1?a#b']) {
     t.match(await getRaw(url, target), /^HTTP\/1\.1 400 Bad Request\r\ncontent-length: 0\r\ndate: [^\r]+\r\n\r\n$/, target)
   }
@@ -186,7 +181,7 @@ t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one th
 })
 
 t.test('the family of the headers and a path before /v1 can be chosen', async t => {
-  const { url } = await start(t, { family: 'x-node-', pathPrefix: '/key123' })
+  const { url } = await nodeOf(t, { family: 'x-node-', pathPrefix: '/key123' })
   t.match(url, /\/key123$/)
   t.ok((await ask(`${url}/v1`)).headers['x-node-ledger-version'])
   t.equal((await ask(`${new URL(url).origin}/v1`)).status, 404)
@@ -194,7 +189,7 @@ t.test('the family of the headers and a path before /v1 can be chosen', async t 
 })
 
 t.test('people see and steer the sandbox over HTTP, and that does not count as asking the node', async t => {
-  const { url, ledger, faults, asked } = await start(t, { blocks: 20, prunedBlocks: 0 })
+  const { url, ledger, faults, asked } = await nodeOf(t, { blocks: 20, prunedBlocks: 0 })
   const shown = await ask(`${url}/sandbox`)
   t.match(shown.json, { head: { blockHeight: '19' }, oldest: { version: '0' }, asked: { total: 0 }, faults: [], options: { seed: 1 } })
   await ask(`${url}/sandbox/grow?blocks=5`, { method: 'POST' })
@@ -215,7 +210,7 @@ t.test('people see and steer the sandbox over HTTP, and that does not count as a
 })
 
 t.test('what was asked is counted by endpoint and kept with its raw headers, up to a thousand', async t => {
-  const { url, asked } = await start(t, { blocks: 5 })
+  const { url, asked } = await nodeOf(t, { blocks: 5 })
   await ask(`${url}/v1`, { headers: { 'X-Trace': 'a' } })
   await ask(`${url}/v1/tables/1/item`, { method: 'POST', body: 'hello' })
   await ask(`${url}/unknown`)

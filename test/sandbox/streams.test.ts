@@ -1,19 +1,13 @@
-import t, { type Test } from 'tap'
-import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import t from 'tap'
 import { ask } from './ask.js'
-
-async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
-  return sandbox
-}
+import { nodeOf } from '../support/replicas.js'
 
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
 t.test('a stream is the same by its handle and by its number: the same bytes, in both forms', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   for (const [account, handle, number] of [['0x1', '0x1::block::BlockResource/new_block_events', 3], ['0x1', '0x1::reconfiguration::Configuration/events', 2], ['0xcafe', `${coins}/deposit_events`, 2]] as const) {
     for (const query of ['', '?start=200&limit=7', '?start=150&limit=200', '?limit=3', '?start=3000', '?start=5', '?start=5&limit=3']) {
       for (const headers of [{}, { accept: 'application/x-bcs' }]) {
@@ -27,7 +21,7 @@ t.test('a stream is the same by its handle and by its number: the same bytes, in
 })
 
 t.test('a number without events is an empty stream, and what is no number is refused', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   for (const path of ['0xcafe/events/3', '0xcafe/events/18446744073709551615', '0x1/events/0', '0xdead/events/2', '0x2/events/3']) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '[]', path)
   t.match((await ask(`${url}/v1/accounts/0xcafe/events/3?limit=0`)).json, { error_code: 'invalid_input' })
   for (const path of ['0x1/events/x', '0x1/events/', '0x1/events/-1', '0x1/events/18446744073709551616', '0xg/events/2', '0x1/events/2?start=x', '0x1/events/2?limit=65536']) {
@@ -36,13 +30,13 @@ t.test('a number without events is an empty stream, and what is no number is ref
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
   t.match((await ask(`${url}/v1/accounts/0x1/events/x`)).json.message, /^failed to parse path `creation_number`: failed to parse "string\(U64\)": Parsing u64 string "x" failed/)
-  const older = await start(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
+  const older = await nodeOf(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
   t.match(await ask(`${older.url}/v1/accounts/0xdead/events/2`), { status: 404, json: { error_code: 'account_not_found' } })
   t.match(await ask(`${older.url}/v1/accounts/0xdead/transactions`), { status: 404, json: { error_code: 'account_not_found' } })
 })
 
 t.test('a handle that was destroyed and made anew names another stream: the head decides which', async t => {
-  const { url, ledger } = await start(t, { blocks: 300, prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { blocks: 300, prunedBlocks: 0 })
   ledger.remaking = { goneAt: 310, backAt: 320 }
   const handle = `${url}/v1/accounts/0xcafe/events/${coins}/deposit_events`
   const before = await ask(`${handle}?start=0&limit=100`)
@@ -88,7 +82,7 @@ t.test('a handle that was destroyed and made anew names another stream: the head
 })
 
 t.test('the remaking is an option of the start too, and another chain has the same for the same options', async t => {
-  const [one, two] = await Promise.all([start(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }), start(t, { blocks: 50, prunedBlocks: 0 })])
+  const [one, two] = await Promise.all([nodeOf(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }), nodeOf(t, { blocks: 50, prunedBlocks: 0 })])
   const path = `/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`
   t.equal((await ask(one.url + path)).json[0].guid.creation_number, '4')
   two.ledger.remaking = { goneAt: 20, backAt: 20 }
@@ -96,7 +90,7 @@ t.test('the remaking is an option of the start too, and another chain has the sa
 })
 
 t.test('people let the coin store be made anew over HTTP: from the next block on, and once', async t => {
-  const { url, ledger } = await start(t, { blocks: 30, prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { blocks: 30, prunedBlocks: 0 })
   const state = async () => (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status
   await ask(`${url}/sandbox/remake?blocks=5`, { method: 'POST' })
   await ask(`${url}/sandbox/remake?blocks=2`, { method: 'POST' })

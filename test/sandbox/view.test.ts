@@ -1,13 +1,7 @@
-import t, { type Test } from 'tap'
-import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import t from 'tap'
 import { knownType } from '../../src/sandbox/type-tag.js'
 import { ask, type Heard, lookUp } from './ask.js'
-
-async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
-  return sandbox
-}
+import { nodeOf } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const json = { 'content-type': 'application/json' }
@@ -31,7 +25,7 @@ function bytesOf (name: string, args: string[] = [], types: string[] = [], modul
 }
 
 t.test('a view answers a list of what the function returns, with the position and what it cost', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const answer = await view(url, call('height'))
   t.equal(answer.text, '["999"]')
   t.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
@@ -41,12 +35,12 @@ t.test('a view answers a list of what the function returns, with the position an
   const inBytes = await view(url, call('height'), '', { ...json, ...bcs })
   t.equal(inBytes.headers['content-type'], 'application/x-bcs')
   t.equal(inBytes.body.toString('hex'), '01e703000000000000')
-  const family = await start(t, { family: 'x-node-', blocks: 5, prunedBlocks: 0 })
+  const family = await nodeOf(t, { family: 'x-node-', blocks: 5, prunedBlocks: 0 })
   t.ok((await view(family.url, call('height'))).headers['x-node-gas-used'])
 })
 
 t.test('a call in JSON and the same in bytes have the same answer and cost, in both forms', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   const several = ['7', '"340282366920938463463374607431768211455"', 'true', '"héé"', '"0xab00"', '["1","2"]', '{"vec":["0x42"]}']
   const asBytes = ['07', 'ff'.repeat(16), '01', `05${Buffer.from('héé').toString('hex')}`, '02ab00', '02010000000000000002' + '00'.repeat(7), `01${owner('42')}`]
   const cases: Array<[string, Buffer]> = [
@@ -72,7 +66,7 @@ t.test('a call in JSON and the same in bytes have the same answer and cost, in b
 })
 
 t.test('what a view says is what the state says', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const coin = '0x1::aptos_coin::AptosCoin'
   for (const version of [ledger.oldest.version, ledger.head.version]) {
     const at = `?ledger_version=${version}`
@@ -94,7 +88,7 @@ t.test('what a view says is what the state says', async t => {
 })
 
 t.test('an answer is fixed by the version: it stands for some versions and changes with others, as its cost does', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   const price = async (version: bigint) => await view(url, call('price_of', ['1'], ['u8']), `?ledger_version=${version}`)
   const first = await price(0n)
   t.equal((await price(49n)).text, first.text)
@@ -106,7 +100,7 @@ t.test('an answer is fixed by the version: it stands for some versions and chang
 })
 
 t.test('the interface of the module declares the functions that can be called, at every release', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   for (const release of ['1'.repeat(40), '2'.repeat(40), '3'.repeat(40)]) {
     ledger.release = release
     const { abi } = (await ask(`${url}/v1/accounts/0xfeed/module/oracle`)).json
@@ -126,7 +120,7 @@ t.test('the interface of the module declares the functions that can be called, a
 })
 
 t.test('what the ledger cannot run is refused with the position, and an abort tells the code of the machine', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const cases: Array<[unknown, RegExp]> = [
     [{ function: '0xdead::oracle::height', type_arguments: [], arguments: [] }, /^Module ModuleId \{ address: 0{60}dead, name: Identifier\("oracle"\) \} can't be found$/],
     [call('nothing'), /^could not find view function by 0xfeed::oracle::nothing$/],
@@ -156,7 +150,7 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
 })
 
 t.test('bytes that are no call are refused by the ledger', async t => {
-  const { url } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   const whole = bytesOf('echo', ['0700000000000000'], ['02'])
   t.equal((await view(url, whole, '', binary)).text, '["7"]')
   t.equal((await view(url, bytesOf('balance', [owner('cafe')], [apt], 'coin', '1'), '', binary)).status, 200)
@@ -172,7 +166,7 @@ t.test('bytes that are no call are refused by the ledger', async t => {
 })
 
 t.test('what the framework cannot read it refuses without the position: the type of the body, the body, the query', async t => {
-  const { url } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   for (const type of ['text/plain', 'application/x-bcs', 'application/x.aptos.signed_transaction+bcs', 'application/jsonx']) {
     const refused = await view(url, call('height'), '', { 'content-type': type })
     t.match([refused.status, refused.json], [415, { error_code: 'web_framework_error' }], type)
@@ -196,15 +190,15 @@ t.test('what the framework cannot read it refuses without the position: the type
 })
 
 t.test('a view of a version that is not there is told apart, before the function is looked for', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   t.match(await view(url, call('nothing'), `?ledger_version=${ledger.head.version + 1n}`), { status: 404, json: { error_code: 'version_not_found' } })
   t.match(await view(url, Buffer.alloc(3), `?ledger_version=${ledger.oldest.version - 1n}`, binary), { status: 410, json: { error_code: 'version_pruned' } })
-  const mute = await start(t, { bcsOutput: false, blocks: 5, prunedBlocks: 0 })
+  const mute = await nodeOf(t, { bcsOutput: false, blocks: 5, prunedBlocks: 0 })
   t.match((await view(mute.url, call('height'), '', { ...json, ...bcs })).json, { error_code: 'api_disabled', message: 'View function with BCS output is disabled on this endpoint' })
 })
 
 t.test('a raw item is the bytes of the item of that key, and is told in bytes alone', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const raw = async (key: unknown, query = '', headers: Record<string, string> = { ...json, ...bcs }, handle = '0x1') =>
     await ask(`${url}/v1/tables/${handle}/raw_item${query}`, { method: 'POST', headers, body: typeof key === 'string' ? key : JSON.stringify({ key }) })
   for (const [type, sent, bytes, valueType] of [['u64', '7', '0700000000000000', 'u64'], ['0x1::string::String', 'alice', '05616c696365', '0x42::shop::Item']] as const) {

@@ -12,10 +12,10 @@ import { headView } from '../../src/sandbox/vantage.js'
 import { Checker, lintComplaints } from '../support/openapi.js'
 import { type Wish, wishes } from '../support/wishes.js'
 import { ask, getRaw, type Heard } from '../sandbox/ask.js'
+import { nodeOf } from '../support/replicas.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
+  const sandbox = await nodeOf(t, options)
   const checker = new Checker((await ask(`${sandbox.url}/v1/spec.json`)).json)
   return { sandbox, checker }
 }

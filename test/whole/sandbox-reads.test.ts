@@ -1,18 +1,13 @@
-import t, { type Test } from 'tap'
-import { releases, startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import t from 'tap'
+import { releases } from '../../src/sandbox/sandbox.js'
 import { ask, type Heard, lookUp } from '../sandbox/ask.js'
-
-async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
-  return sandbox
-}
+import { nodeOf } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 
 t.test('an item holds one value for some versions and then another, and a latest read is a read at the stamped version', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const item = { key_type: 'u64', value_type: 'u128', key: '7' }
   const latest = await lookUp(url, item)
   t.match(latest.text, /^"\d+"$/)
@@ -31,7 +26,7 @@ t.test('an item holds one value for some versions and then another, and a latest
 })
 
 t.test('the first hundred u64 keys and two names are in every table; of the others most are, some from later on', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   for (const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], ['0x1::string::String', 'bob']] as const) {
     t.equal((await lookUp(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0xabc')).status, 200, key)
   }
@@ -50,7 +45,7 @@ t.test('the first hundred u64 keys and two names are in every table; of the othe
 })
 
 t.test('values are told in JSON by their type, and in BCS as the same value', async t => {
-  const { url } = await start(t, { startVersion: 2n ** 53n + 1n })
+  const { url } = await nodeOf(t, { startVersion: 2n ** 53n + 1n })
   const value = async (type: string): Promise<[Heard, Buffer]> => {
     const item = { key_type: 'u64', value_type: type, key: '3' }
     const json = await lookUp(url, item)
@@ -95,7 +90,7 @@ t.test('values are told in JSON by their type, and in BCS as the same value', as
 })
 
 t.test('a version above the head is not there yet, and one below the oldest is gone', async t => {
-  const { url, ledger } = await start(t, { startVersion: 2n ** 53n + 1n })
+  const { url, ledger } = await nodeOf(t, { startVersion: 2n ** 53n + 1n })
   const above = ledger.head.version + 1n
   const below = ledger.oldest.version - 1n
   const reads = (version: bigint) => [
@@ -119,7 +114,7 @@ t.test('a version above the head is not there yet, and one below the oldest is g
 })
 
 t.test('modules come in the order of their state keys, a page at a time, and every page follows the last', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   const whole = await ask(`${url}/v1/accounts/0x1/modules`)
   t.ok(whole.json.length >= 30)
   t.notOk(whole.headers['x-aptos-cursor'])
@@ -147,7 +142,7 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
 })
 
 t.test('modules are added and upgraded as versions pass; other accounts have none', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   const at = async (account: string, version: bigint) => await ask(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
   const [first, last] = [await at('0xcafe', 0n), await at('0xcafe', ledger.head.version)]
   t.same(first.json.map((record: any) => record.abi.name), ['menu'])
@@ -159,7 +154,7 @@ t.test('modules are added and upgraded as versions pass; other accounts have non
 })
 
 t.test('the interface is rendered by the release, the bytecode and the BCS are not', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const seen = new Map<string, { json: any, bytes: Buffer }>()
   for (const release of [...Object.values(releases), 'a'.repeat(40)]) {
     ledger.release = release
@@ -180,7 +175,7 @@ t.test('the interface is rendered by the release, the bytecode and the BCS are n
 })
 
 t.test('events: one for each block, the last ones by default, in rising order', async t => {
-  const { url, ledger } = await start(t, { blocks: 600 })
+  const { url, ledger } = await nodeOf(t, { blocks: 600 })
   const path = `${url}/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events`
   const latest = await ask(path)
   t.equal(latest.json.length, 25)
@@ -205,7 +200,7 @@ t.test('events: one for each block, the last ones by default, in rising order', 
 })
 
 t.test('events of every third block and of every epoch are also in the transactions that emitted them', async t => {
-  const { url } = await start(t)
+  const { url } = await nodeOf(t)
   for (const path of [`0xcafe/events/${coins}/deposit_events`, '0x1/events/0x1::reconfiguration::Configuration/events', '0x1/events/0x1::block::BlockResource/new_block_events']) {
     for (const { version, ...event } of (await ask(`${url}/v1/accounts/${path}?limit=3`)).json) {
       const { transactions } = (await ask(`${url}/v1/blocks/by_version/${version}?with_transactions=true`)).json
@@ -217,7 +212,7 @@ t.test('events of every third block and of every epoch are also in the transacti
 })
 
 t.test('a handle is found in every spelling, and what is no handle is told apart', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const spellings = [coins, '0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin,%3E', '0x1::coin::CoinStore%253C%200x1::aptos_coin::AptosCoin%20%253E']
   const answers = await Promise.all(spellings.map(async spelling => await ask(`${url}/v1/accounts/CaFe/events/${spelling}/deposit_events`)))
   t.equal(new Set(answers.map(({ text }) => text)).size, 1)
@@ -245,7 +240,7 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
 })
 
 t.test('events that were pruned are answered in each of the ways that nodes have', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') => await ask(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
   const refused = await at(95)
   t.equal(refused.status, 500)
@@ -271,7 +266,7 @@ t.test('events that were pruned are answered in each of the ways that nodes have
 })
 
 t.test('every version of a block finds the same block, with an explicit null for transactions not asked for', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const block = ledger.block(501)
   const answers = await Promise.all([block.firstVersion, block.lastVersion].map(async version => await ask(`${url}/v1/blocks/by_version/${version}`)))
   t.equal(answers[0]?.text, answers[1]?.text)
@@ -286,7 +281,7 @@ t.test('every version of a block finds the same block, with an explicit null for
 })
 
 t.test('a block begins with its metadata and ends with a checkpoint or an epilogue, and a written item is what a lookup finds', async t => {
-  const { url, ledger } = await start(t, { blocks: 60, prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { blocks: 60, prunedBlocks: 0 })
   for (let height = 0; height < 30; height++) {
     const { firstVersion, lastVersion } = ledger.block(height)
     const { transactions } = (await ask(`${url}/v1/blocks/by_version/${firstVersion}?with_transactions=true`)).json
@@ -307,7 +302,7 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
 })
 
 t.test('what breaks within the ledger is a 500 with the position', async t => {
-  const { url, ledger } = await start(t, { blocks: 5, prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   Object.assign(ledger, { blockOf () { throw new Error('broken disk') } })
   const refused = await ask(`${url}/v1/blocks/by_version/1`)
   t.equal(refused.status, 500)
@@ -316,7 +311,7 @@ t.test('what breaks within the ledger is a 500 with the position', async t => {
 })
 
 t.test('the transactions of a huge block are cut at the most, without a word', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const block = ledger.block(500)
   const huge = await ask(`${url}/v1/blocks/by_version/${block.lastVersion}?with_transactions=true`)
   t.equal(huge.json.transactions.length, 10_000)
@@ -325,7 +320,7 @@ t.test('the transactions of a huge block are cut at the most, without a word', a
 })
 
 t.test('a block in BCS has its head at fixed offsets, and its transactions marked in one of two ways', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const block = ledger.block(501)
   const read = async (flag: boolean) => (await ask(`${url}/v1/blocks/by_version/${block.firstVersion}?with_transactions=${flag}`, { headers: bcs })).body
   const [bare, full] = [await read(false), await read(true)]
@@ -342,7 +337,7 @@ t.test('a block in BCS has its head at fixed offsets, and its transactions marke
 })
 
 t.test('a block is found by its height too, the very one that its versions find, in every form', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   for (const height of [0, 1, 452, 999]) {
     for (const query of ['', '?with_transactions=true', '?with_transactions=false']) {
       for (const headers of [{}, bcs]) {
@@ -356,7 +351,7 @@ t.test('a block is found by its height too, the very one that its versions find,
 })
 
 t.test('a height above the head is not there yet, one below the oldest is gone, and one that is no number is refused', async t => {
-  const { url, ledger } = await start(t, { startVersion: 2n ** 53n + 1n })
+  const { url, ledger } = await nodeOf(t, { startVersion: 2n ** 53n + 1n })
   const { blockHeight: oldest } = ledger.oldest
   const { blockHeight: head } = ledger.head
   const at = async (height: bigint | string) => await ask(`${url}/v1/blocks/by_height/${height}`)

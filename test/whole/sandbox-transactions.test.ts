@@ -1,17 +1,11 @@
-import t, { type Test } from 'tap'
-import { startSandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import t from 'tap'
 import { ask } from '../sandbox/ask.js'
-
-async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(() => sandbox.close())
-  return sandbox
-}
+import { nodeOf } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
-async function firstWaiting ({ url, ledger }: Awaited<ReturnType<typeof start>>): Promise<string> {
+async function firstWaiting ({ url, ledger }: Awaited<ReturnType<typeof nodeOf>>): Promise<string> {
   for (;;) {
     const [hash] = (await ask(`${new URL(url).origin}/sandbox`)).json.waiting
     if (hash !== undefined) return hash
@@ -20,7 +14,7 @@ async function firstWaiting ({ url, ledger }: Awaited<ReturnType<typeof start>>)
 }
 
 t.test('a transaction by its version, by its hash and in its block is one and the same', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
   for (const height of [0, 1, 7, 400, 501, 999]) {
     const block = (await ask(`${url}/v1/blocks/by_height/${height}?with_transactions=true`)).text
     for (let { firstVersion: version, lastVersion } = ledger.block(height); version <= lastVersion; version++) {
@@ -43,7 +37,7 @@ t.test('a transaction by its version, by its hash and in its block is one and th
 })
 
 t.test('a transaction that waits is told as pending, and is committed under the same hash once the chain has grown', async t => {
-  const sandbox = await start(t)
+  const sandbox = await nodeOf(t)
   const hash = await firstWaiting(sandbox)
   const { url, ledger } = sandbox
   const pending = await ask(`${url}/v1/transactions/by_hash/${hash}`)
@@ -65,7 +59,7 @@ t.test('a transaction that waits is told as pending, and is committed under the 
 })
 
 t.test('a hash that is unknown or pruned is not found, and a version is too new or pruned', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const { version } = ledger.head
   const unknown = await ask(`${url}/v1/transactions/by_hash/${'AB'.repeat(32)}`)
   t.equal(unknown.status, 404)
@@ -89,7 +83,7 @@ t.test('a hash that is unknown or pruned is not found, and a version is too new 
 })
 
 t.test('transactions are listed from a version on, the last ones by default, and as many as the node lets', async t => {
-  const { url, ledger } = await start(t)
+  const { url, ledger } = await nodeOf(t)
   const { version: head } = ledger.head
   const versions = async (query: string) => (await ask(`${url}/v1/transactions${query}`)).json.map((each: any) => BigInt(each.version))
   const run = (first: bigint, count: number) => Array.from({ length: count }, (_, index) => first + BigInt(index))
@@ -115,14 +109,14 @@ t.test('transactions are listed from a version on, the last ones by default, and
     t.ok(refused.headers['x-aptos-chain-id'])
   }
   for (const query of ['?start=', '?start=x', '?limit=65536', '?limit=']) t.match((await ask(`${url}/v1/transactions${query}`)).json, framework, query)
-  const young = await start(t, { blocks: 2, prunedBlocks: 0 })
+  const young = await nodeOf(t, { blocks: 2, prunedBlocks: 0 })
   t.equal((await ask(`${young.url}/v1/transactions`)).json.length, Number(young.ledger.head.version) + 1)
   while ((await ask(`${young.url}/v1/accounts/0xa11ce`)).json.sequence_number !== '2') young.ledger.grow()
   t.same((await ask(`${young.url}/v1/accounts/0xa11ce/transactions`)).json.map((each: any) => each.sequence_number), ['0', '1'])
 })
 
 t.test('an account has sent what it says: its transactions carry every sequence number below its next one', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0, blocks: 1_600 })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0, blocks: 1_600 })
   for (const account of ['0xa11ce', '0xb0b']) {
     const { sequence_number: next } = (await ask(`${url}/v1/accounts/${account}`)).json
     const seen: any[] = []
@@ -149,7 +143,7 @@ t.test('an account has sent what it says: its transactions carry every sequence 
 })
 
 t.test('what is waited for by its hash comes when it is committed; what is not waiting is told at once, and patience ends', async t => {
-  const sandbox = await start(t, { waitByHashMs: 60_000 })
+  const sandbox = await nodeOf(t, { waitByHashMs: 60_000 })
   const hash = await firstWaiting(sandbox)
   const { url, ledger } = sandbox
   let isTold = false
@@ -162,13 +156,13 @@ t.test('what is waited for by its hash comes when it is committed; what is not w
   t.match(told.json, { hash, type: 'user_transaction' })
   t.equal((await ask(`${url}/v1/transactions/wait_by_hash/${hash}`)).text, (await ask(`${url}/v1/transactions/by_hash/${hash}`)).text)
   t.equal((await ask(`${url}/v1/transactions/wait_by_hash/${'a'.repeat(64)}`)).status, 404)
-  const hasty = await start(t, { waitByHashMs: 40 })
+  const hasty = await nodeOf(t, { waitByHashMs: 40 })
   const other = await firstWaiting(hasty)
   t.match((await ask(`${hasty.url}/v1/transactions/wait_by_hash/${other}`)).json, { hash: other, type: 'pending_transaction' })
 })
 
 t.test('reads of transactions name the form that is switched off', async t => {
-  const { url } = await start(t, { jsonOutput: false, blocks: 5, prunedBlocks: 0 })
+  const { url } = await nodeOf(t, { jsonOutput: false, blocks: 5, prunedBlocks: 0 })
   for (const [path, operation] of [['transactions', 'Get transactions'], ['transactions/by_version/1', 'Get transactions by version'],
     [`transactions/by_hash/${'a'.repeat(64)}`, 'Get transactions by hash'], ['accounts/1/transactions', 'Get account transactions'], ['accounts/1/events/3', 'Get events by event key']] as const) {
     const refused = await ask(`${url}/v1/${path}`)
@@ -178,7 +172,7 @@ t.test('reads of transactions name the form that is switched off', async t => {
 })
 
 t.test('what a transaction says that it has left is what reads at its version find', async t => {
-  const { url, ledger } = await start(t, { prunedBlocks: 0, blocks: 320, remaking: { goneAt: 150, backAt: 170 } })
+  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0, blocks: 320, remaking: { goneAt: 150, backAt: 170 } })
   const kinds = new Map<string, number>()
   for (let height = 1; height <= ledger.height; height++) {
     const { transactions } = (await ask(`${url}/v1/blocks/by_height/${height}?with_transactions=true`)).json
