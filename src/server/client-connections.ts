@@ -31,6 +31,8 @@ export class ClientConnections {
   readonly #tally: ConnectionsTally
   readonly #open = new Set<Socket>()
   readonly #lines = new Map<Socket, Line>()
+  // What was cut off says that it is closed a while later: were it counted until then, another would be ended for it too.
+  readonly #ending = new Set<Socket>()
   #limit: number
   // The idle ones as they were when one was last wanted in this second, the longest idle last.
   #idle: Socket[] | undefined
@@ -44,12 +46,12 @@ export class ClientConnections {
 
   /** How many are open, those within their TLS handshake too. */
   get open (): number {
-    return this.#open.size
+    return this.#open.size - this.#ending.size
   }
 
   /** Whether another one is opened only in the place of an idle one, if at all. */
   get isFull (): boolean {
-    return this.#open.size >= this.#limit
+    return this.open >= this.#limit
   }
 
   /** So many may be open from now on. */
@@ -71,7 +73,7 @@ export class ClientConnections {
     this.#idle = undefined
     for (const [socket, line] of this.#lines) this.#look(socket, line)
     // Fewer may have been allowed.
-    for (let over = this.#open.size - this.#limit; over > 0 && this.#makesRoom(); over--);
+    for (let over = this.open - this.#limit; over > 0 && this.#makesRoom(); over--);
     this.#ticksUntold++
     if (this.#turnedAway === 0 || this.#ticksUntold < tellEveryTicks) return
     this.#tally.onFull(this.#turnedAway, this.#limit)
@@ -80,7 +82,7 @@ export class ClientConnections {
   }
 
   #hasRoomFor (socket: Socket): boolean {
-    if (this.#open.size >= this.#limit && !this.#makesRoom()) {
+    if (this.isFull && !this.#makesRoom()) {
       this.#turnedAway++
       this.#tally.cut('full')
       socket.destroy()
@@ -93,22 +95,27 @@ export class ClientConnections {
 
   #follow (socket: Socket): void {
     this.#lines.set(socket, { read: 0, written: 0, idleTicks: 0, taking: new Taking() })
-    socket.once('close', () => { this.#lines.delete(socket) })
+    socket.once('close', () => {
+      this.#lines.delete(socket)
+      this.#ending.delete(socket)
+    })
   }
 
   #look (socket: Socket, line: Line): void {
     line.idleTicks = isQuiet(socket, line) ? line.idleTicks + 1 : 0
     line.read = socket.bytesRead
     line.written = socket.bytesWritten
-    if (line.taking.isTooSlow(socket)) {
-      this.#tally.cut('reading')
-      // The system would go on offering what it has taken over to a client that does not read.
-      if (socket instanceof TLSSocket) socket.destroy()
-      else socket.resetAndDestroy()
-    } else if (line.idleTicks > mostIdleTicks) {
-      this.#tally.cut('head')
-      socket.destroy()
-    }
+    if (line.taking.isTooSlow(socket)) this.#cut(socket, 'reading')
+    else if (line.idleTicks > mostIdleTicks) this.#cut(socket, 'head')
+  }
+
+  #cut (socket: Socket, reason: CutReason): void {
+    this.#lines.delete(socket)
+    this.#ending.add(socket)
+    this.#tally.cut(reason)
+    // The system would go on offering what it has taken over to a client that does not read.
+    if (reason === 'reading' && !(socket instanceof TLSSocket)) socket.resetAndDestroy()
+    else socket.destroy()
   }
 
   /** Ends the connection that has been idle for longest; whether there was one. */
@@ -120,8 +127,7 @@ export class ClientConnections {
       const line = this.#lines.get(socket)
       // It may have gone meanwhile, or be in use again.
       if (line === undefined || socket.destroyed || !isQuiet(socket, line) || socket.bytesRead !== line.read) continue
-      this.#tally.cut('room')
-      socket.destroy()
+      this.#cut(socket, 'room')
       return true
     }
   }

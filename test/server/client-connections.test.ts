@@ -44,9 +44,14 @@ function clientOf (t: Test, { url }: TestVarve): Client {
   return client
 }
 
+function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  return { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } }
+}
+
 async function idle (): Promise<void> {
-  // A second, as hurried.
-  await new Promise(resolve => { setTimeout(resolve, 150) })
+  // A second and more, as hurried.
+  await new Promise(resolve => { setTimeout(resolve, 250) })
 }
 
 async function holdingNode (t: Test): Promise<{ url: string, asked: string[], release: () => void }> {
@@ -61,10 +66,9 @@ async function holdingNode (t: Test): Promise<{ url: string, asked: string[], re
 
 for (const isSecure of [false, true]) {
   t.test(`where every place is taken the connection that is idle for longest makes room, and where none is idle the newcomer is closed at once${isSecure ? ', over TLS' : ''}`, async t => {
-    hurryClients(t)
+    hurryClients(t, 60)
     const node = await holdingNode(t)
-    const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-    const tls = isSecure ? { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } } : {}
+    const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, node.url, { limits: { connections: 3 }, upstream: { timeoutMs: 60_000 }, ...tls })
     t.equal(await varve.metric(cut('room')), 0, 'the series are there from the start')
     const clients = []
@@ -98,19 +102,22 @@ for (const isSecure of [false, true]) {
   })
 }
 
-t.test('another configuration may allow fewer connections, and then idle ones end', async t => {
-  hurryClients(t)
-  const node = await holdingNode(t)
-  const varve = await varveAt(t, node.url)
-  const clients = [clientOf(t, varve), clientOf(t, varve), clientOf(t, varve)]
-  for (const client of clients) await client.get(modules)
-  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, limits: { connections: 1 } })
-  await varve.exchange(config)
-  await until(() => clients.filter(({ socket }) => socket.destroyed).length === 2, 'two of three end')
-  await idle()
-  t.equal(await varve.metric('varve_connections'), 1)
-  t.equal(await varve.metric(cut('room')), 2)
-})
+for (const isSecure of [false, true]) {
+  t.test(`another configuration may allow fewer connections, and then as many idle ones end as have to, also where the next second comes before they are gone${isSecure ? ', over TLS' : ''}`, async t => {
+    hurryClients(t, 100, 2)
+    const node = await holdingNode(t)
+    const tls = isSecure ? tlsOf(t) : {}
+    const varve = await varveAt(t, node.url, tls)
+    const clients = [clientOf(t, varve), clientOf(t, varve), clientOf(t, varve)]
+    for (const client of clients) await client.get(modules)
+    const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, limits: { connections: 1 }, ...tls })
+    await varve.exchange(config)
+    await until(() => clients.filter(({ socket }) => socket.destroyed).length === 2, 'two of three end')
+    await idle()
+    t.equal(await varve.metric('varve_connections'), 1)
+    t.equal(await varve.metric(cut('room')), 2)
+  })
+}
 
 t.test('a connection on which nothing but blank lines come is cut off, though each of them is a sign of life', async t => {
   hurryClients(t, 10)
@@ -126,8 +133,7 @@ t.test('a connection on which nothing but blank lines come is cut off, though ea
 
 t.test('who speaks no TLS to a listener of TLS, or ends its handshake, harms nobody', async t => {
   const node = await holdingNode(t)
-  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-  const varve = await varveAt(t, node.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }, limits: { headerKb: 1 } })
+  const varve = await varveAt(t, node.url, { ...tlsOf(t), limits: { headerKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   for (const text of [wire(modules), '\x16\x03\x01', '']) {
     const socket = connect(Number(port), hostname).on('error', () => {}).resume()
