@@ -74,17 +74,17 @@ async function nodesOf (t: Test, scripts: Script[], hedge: Partial<HedgeOptions>
 }
 
 t.test('where a node takes its time another is asked too, and the first answer is taken', async t => {
-  const { ask, asked, told, scripts } = await nodesOf(t, [hangs, answers('["second"]')])
+  const { ask, asked, told } = await nodesOf(t, [hangs, answers('["second"]')])
   const began = performance.now()
   t.equal(await ask(), '200 ["second"]')
-  t.ok(performance.now() - began < timeoutMs / 4)
+  t.ok(performance.now() - began < timeoutMs / 2, 'before the first was given up')
   t.same([asked(), told], [[1, 1], ['won']])
   const slow = await nodesOf(t, [late(60, answers('["first"]')), hangs])
   t.equal(await slow.ask(), '200 ["first"]')
   t.same([slow.asked(), slow.told], [[1, 1], ['lost']])
-  scripts[0] = answers('["first"]')
-  for (let nth = 0; nth < 3; nth++) await ask()
-  t.equal(told.length, 1, 'who answers soon is asked alone')
+  const soon = await nodesOf(t, [answers('["first"]'), hangs], { afterMs: timeoutMs / 2 })
+  for (let nth = 0; nth < 3; nth++) t.equal(await soon.ask(), '200 ["first"]')
+  t.same([soon.asked(), soon.told], [[3, 0], []], 'who answers soon is asked alone')
 })
 
 t.test('the other is taken back: its node sees the connection end, is still believed without being compared again, and has not failed', async t => {
@@ -157,10 +157,11 @@ t.test('only a node is asked beside that would surely answer as well: up, believ
     }]
   ]
   for (const [name, route, change] of cases) {
-    const { ask, asked, members: [, second] } = await nodesOf(t, [late(60, answers('["first"]')), answers('["second"]')])
+    const isWell = name === 'well'
+    const { ask, asked, members: [, second] } = await nodesOf(t, [isWell ? hangs : late(60, answers('["first"]')), answers('["second"]')])
     if (second !== undefined) change(second)
-    t.equal(await ask(route), name === 'well' ? '200 ["second"]' : '200 ["first"]', name)
-    t.same(asked(), [1, name === 'well' ? 1 : 0], name)
+    t.equal(await ask(route), isWell ? '200 ["second"]' : '200 ["first"]', name)
+    t.same(asked(), [1, isWell ? 1 : 0], name)
   }
 })
 
@@ -197,8 +198,9 @@ t.test('what is asked beside is never more than the share of the reads and the b
 })
 
 t.test('one that takes longer than its reads mostly do is too slow, as soon as enough is known of them', async t => {
-  const { ask, told, members: [first] } = await nodesOf(t, [late(150, answers('["first"]')), answers('["second"]')], { afterMs: 60_000 })
+  const { ask, told, scripts, members: [first] } = await nodesOf(t, [late(60, answers('["first"]')), answers('["second"]')], { afterMs: 60_000 })
   t.equal(await ask(), '200 ["first"]')
+  scripts[0] = hangs
   for (let nth = 0; nth < 60; nth++) first?.health.took(1, true)
   t.equal(await ask(), '200 ["second"]')
   t.same(told, ['won'])

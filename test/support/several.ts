@@ -25,10 +25,10 @@ export async function several (t: Test, each: SandboxOptions[], change: Paramete
 }
 
 /** Two equal ones, of which the first is asked first, since the other takes its time. */
-export async function pair (t: Test, upstream: object = {}): Promise<Several> {
+export async function pair (t: Test, upstream: object = {}, change: Parameters<typeof varveAt>[2] = {}): Promise<Several> {
   const nodes = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
   nodes[1]?.faults.add({ kind: 'slow', ms: 15 })
-  return await heard(await inFrontOf(t, nodes, {}, upstream))
+  return await heard(await inFrontOf(t, nodes, change, upstream))
 }
 
 async function heard (served: Several): Promise<Several> {

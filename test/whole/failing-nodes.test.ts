@@ -80,31 +80,27 @@ t.test('a node whose reads fail while it says well where it stands is down all t
 })
 
 t.test('a read that hangs costs a node its place in the order: the next reads do not wait for it', async t => {
-  const { nodes: [one], get } = await pair(t, { timeoutMs: 400 })
+  // Each poll that it answers speaks for it again, and it may be asked beside one that is late: how often depends on the machine.
+  const { nodes: [one], get, asked } = await pair(t, { timeoutMs: 1500 }, { head: { pollMs: 600_000 }, hedge: { share: 0, burst: 0 } })
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
-  let slow = 0
-  for (let version = 2000; version < 2100; version++) {
-    const sent = performance.now()
-    t.match(await get(modules(version)), { status: 200 })
-    if (performance.now() - sent > 150) slow++
-  }
-  t.ok(slow <= 5, `${slow} waited`)
+  for (let version = 2000; version < 2100; version++) t.match(await get(modules(version)), { status: 200 })
+  t.same(asked(), [1, 100], 'the first was put to it')
 })
 
 t.test('a 429 rests that node alone, for as long as it says; with none else it is handed on as it is', async t => {
   const { nodes: [busy, other], get, asked, told, up } = await pair(t)
-  const fault = busy?.faults.add({ kind: 'rateLimited', retryAfter: '1', match: 'account_modules' })
+  const fault = busy?.faults.add({ kind: 'rateLimited', retryAfter: '3', match: 'account_modules' })
   const rests = performance.now()
-  for (let version = 2100; version < 2130; version++) t.match(await get(modules(version)), { status: 200 })
-  t.same(asked(), [1, 30])
+  for (let version = 2100; version < 2110; version++) t.match(await get(modules(version)), { status: 200 })
+  t.same(asked(), [1, 10])
   t.match(await told('n1'), { state: 'resting' })
   t.equal(await up(), '1,1', 'a busy node is not down')
   other?.faults.add({ kind: 'reset' })
-  t.match(await get(modules(2200)), { status: 429, headers: { 'content-type': /text\/plain/, 'retry-after': '1' } })
+  t.match(await get(modules(2200)), { status: 429, headers: { 'content-type': /text\/plain/, 'retry-after': '3' } })
   fault?.remove()
   other?.faults.clear()
-  await until(async () => (await told('n1'))['state'] === 'up', 'its time is over', 3000)
-  t.ok(performance.now() - rests > 950)
+  await until(async () => (await told('n1'))['state'] === 'up', 'its time is over', 6000)
+  t.ok(performance.now() - rests > 2950)
 })
 
 t.test('history is gone only when every node lacks it: a 410 that one gives is asked of the others, and while one that may have it is down the answer is 503', async t => {
