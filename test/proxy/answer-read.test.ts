@@ -361,7 +361,7 @@ t.test('a rendering of a release that runs no more is read afresh, and served as
   const started = performance.now()
   t.same(await Promise.all(Array.from({ length: 5 }, served)), Array(5).fill(['hit_memory', '[1]']), 'a node that is mute')
   const tookMs = performance.now() - started
-  t.ok(tookMs > 450 && tookMs < 900, `${Math.round(tookMs)} ms for all five`)
+  t.ok(tookMs > 450 && tookMs < 2000, `${Math.round(tookMs)} ms for all five`)
   t.same(await served(), ['hit_memory', '[1]'])
   t.equal(stub.asked.length, 2, 'what could not be read afresh is not tried again at every hit')
   clock.ms = 10_000

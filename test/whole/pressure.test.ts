@@ -88,7 +88,8 @@ t.test('a full queue is 503 with Retry-After at once and grows no longer, and hi
   t.ok(refused.every(({ status, headers, body }) => status === 503 && headers['retry-after'] === '1' && shape.test(body)))
   t.match(await varve.get('/v1/spec.json'), { status: 503, headers: { 'retry-after': '1' }, body: shape }, 'what is passed on waits in the same queue')
   t.match(await varve.get(modules(500)), { status: 200, headers: { [status]: /hit/ } })
-  t.equal(await gauge(varve, 'waiting'), 14)
+  const waiting = await gauge(varve, 'waiting') ?? NaN
+  t.ok(waiting >= 14 && waiting < 20, `${waiting} wait: none of the others, though varve itself may ask a node where it stands`)
   await node.nextUntil(Promise.all(reads))
   for (const { status } of await Promise.all(reads)) t.equal(status, 200)
   t.equal(node.most(), 2, 'the node never had more to do at once')
