@@ -39,7 +39,7 @@ async function heard (served: Several): Promise<Several> {
 
 /** The same with nodes that run already, from before the first word of any of them. */
 export async function inFrontOf (t: Test, nodes: readonly Sandbox[], change: Parameters<typeof varveAt>[2] = {}, upstream: object = {}): Promise<Several> {
-  const upstreams = nodes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 1000, ...upstream })) as never
+  const upstreams = nodes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 4000, ...upstream })) as never
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 }, ...change })
   return {
     nodes,

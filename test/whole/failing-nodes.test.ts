@@ -32,7 +32,7 @@ t.test('the oldest version shown is the oldest that a live node can serve: it ri
 })
 
 t.test('whatever a node fails by, no client sees it while another is able, and the node is used again within two seconds of being mended, as its gauge says', async t => {
-  const { nodes: [one], get, up, asked } = await pair(t, { timeoutMs: 300 })
+  const { nodes: [one], get, up, asked } = await pair(t, { timeoutMs: 800 })
   const faults = [
     { kind: 'reset' }, { kind: 'hang' }, { kind: 'garbage' }, { kind: 'html' }, { kind: 'panic200' }, { kind: 'cutShort' }, { kind: 'cutShort', chunked: true },
     { kind: 'error', code: 'internal_error', status: 500 }, { kind: 'error', code: 'internal_error', status: 502 }, { kind: 'error', code: 'internal_error', status: 503 },
