@@ -46,7 +46,8 @@ for (const [of, troublesOf] of [['what befalls nodes', nodeTroubles], ['what bef
     await Promise.all(troubles.map(async trouble => { await fires(t, prometheus, trouble) }))
     for (const { mend } of troubles) await mend?.()
     await Promise.all(troubles.map(async trouble => { if (trouble.mend !== undefined) await ends(t, prometheus, trouble) }))
-    t.same(await prometheus.query(`count_over_time(ALERTS{instance="${instanceOf(well)}",alertstate="firing"}[10m])`), [], 'what is well has had no alert firing')
+    // The event loop of all of them is that of the test, which has much to do.
+    t.same(await prometheus.query(`count_over_time(ALERTS{instance="${instanceOf(well)}",alertstate="firing",alertname!="VarveEventLoopLate"}[10m])`), [], 'what is well has had no alert firing')
     for (const { name, health, lastError } of await prometheus.rules()) t.equal(health, 'ok', `${name}: ${lastError}`)
   })
 }
@@ -57,13 +58,20 @@ t.test('each alert is made, or it is said why not', async t => {
 
 async function fires (t: Test, prometheus: Prometheus, trouble: Trouble): Promise<void> {
   const { alert, labels = {}, isValue, words } = trouble
-  await until(async () => await firing(prometheus, trouble) !== undefined, `${alert} fires`, soonMs).catch((error: Error) => { t.fail(error.message) })
-  const { labels: told = {}, annotations = {} } = await firing(prometheus, trouble) ?? {}
   const rule = alerts.find(one => one.alert === alert)
+  // Looked at together: a scrape that is late on a busy machine takes a series away for a moment.
+  let seen: NonNullable<Awaited<ReturnType<typeof firing>>> | undefined
+  let found: Awaited<ReturnType<Prometheus['query']>> = []
+  await until(async () => {
+    const now = await firing(prometheus, trouble)
+    seen = now ?? seen
+    found = (await prometheus.query(rule?.expr ?? '')).filter(({ labels: its }) => has(its, { instance: instanceOf(trouble), job: 'varve', ...labels }))
+    return now !== undefined && found.length > 0
+  }, `${alert} fires`, soonMs).catch((error: Error) => { t.fail(error.message) })
+  const { labels: told = {}, annotations = {} } = seen ?? {}
   t.same(told, { alertname: alert, instance: instanceOf(trouble), job: 'varve', ...rule?.labels, ...labels }, `${alert}: labels`)
   t.match(annotations['description'], words, alert)
   t.notMatch(Object.values(annotations).join('\n'), /\{\{|<no value>|<error/, alert)
-  const found = (await prometheus.query(rule?.expr ?? '')).filter(({ labels: its }) => has(its, { instance: instanceOf(trouble), job: 'varve', ...labels }))
   t.equal(found.length, 1, `${alert}: one series`)
   const [, value = -1] = found[0]?.points[0] ?? []
   t.ok(isValue(value), `${alert}: ${value}`)

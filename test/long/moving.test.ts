@@ -39,6 +39,7 @@ t.test('a running fleet serves what is brought in at once; that it is of its cha
   node.ledger.grow(30)
   const varve = await sharing(t, node.url, redis, { head: { pollMs: 50 } })
   await until(async () => (await published(redis)).length === 1 && (await redis.client.hget(control, 'g1'))?.includes('"height":"1028n"') === true, 'it is settled')
+  await until(async () => (await redis.client.keys('varve:1:upstream *')).length === 1, 'its node is remembered')
   const before = await everything(redis)
   t.match(await run(t, ['import', file, '--redis', redis.url]), { code: 1, out: '', err: /^varve: nobody can tell whether the file is of the same chain as what Redis has of chain 4: name a full node by --upstream URL, or a --config FILE with upstreams\n$/ })
   const pruned = await nodeOf(t, { blocks: 3000, prunedBlocks: 2000, windowBlocks: 3000 })

@@ -66,8 +66,8 @@ function judgePosition ({ wish, got, span, floor }: Case, { fleet }: World, { er
   const before = floor.versions[era.index] ?? -1n
   if (isStale && !bearsItsOwn(wish, got)) return `position ${version} is before ${before}, which was shown`
   if (isStale && fleet.isAble(era, span, window => window.head >= before && (wish.kind !== 'events' || hasEvents(wish, era)(window)))) return `a latest answer at ${version} is before ${before}, which was shown and which a live node had reached`
-  // What no live node could have given from further on is the present of the node that gave it.
-  return got.status === 200 && !isStale ? judgePresence(fleet, era, span, version, oldest) : undefined
+  // What no live node could have given from further on is the present of the node that gave it; who stood still has not heard of the present.
+  return got.status === 200 && !isStale && !fleet.stoodStill({ from: span.from - noticeMs, to: span.to }) ? judgePresence(fleet, era, span, version, oldest) : undefined
 }
 
 /** Traffic or a poll each second keeps the position fresh, once a mended node is used again: of nodes that lived all the while. */
