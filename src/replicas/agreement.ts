@@ -97,9 +97,13 @@ export class Agreement {
     this.#hearReplicas(state)
     // What is to be read comes before what is to be written, which a full server or a replica of one refuses.
     await purges.look(chainId)
-    await this.#publish(chainId, state)
-    if (purges.hasPending) await purges.deliver()
-    this.#options.onLooked()
+    try {
+      await this.#publish(chainId, state)
+      if (purges.hasPending) await purges.deliver()
+    } finally {
+      // Whoever is refused that goes on all the same: entries that wait are to be written, or to be told of as refused too.
+      this.#options.onLooked()
+    }
   }
 
   /** Publishes what the control key lacks, be it new or lost. */

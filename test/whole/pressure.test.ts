@@ -1,4 +1,5 @@
 import { type ServerResponse } from 'node:http'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import t, { type Test } from 'tap'
 import { status } from '../support/said.js'
 import { inFrontOf, several } from '../support/several.js'
@@ -113,12 +114,17 @@ t.test('a flood of reads does not keep a node from saying where it stands', asyn
 t.test('a node is never asked more within any second than it may be, polls included, and is not thought to be down for it', async t => {
   const node = await heldNode(t, 0)
   const varve = await varveAt(t, node.stub.url, { upstream: { requestsPerSecond: 20, timeoutMs: 1000 }, head: { pollMs: 20 } })
+  // What was sent when it should have been may be seen by the node later, by as long as this process stood still.
+  const stalls = monitorEventLoopDelay({ resolution: 5 })
+  stalls.enable()
   const answers = (await Promise.all(Array.from({ length: 60 }, async (_, nth) => await varve.get(modules(100 + nth))))).map(({ status }) => status)
   const { askedAt } = node
   t.ok(answers.every(status => status === 200 || status === 503))
   t.ok(answers.filter(status => status === 200).length >= 15)
   await until(() => askedAt.length > 40, 'it is asked for two seconds')
-  const densest = Math.max(...askedAt.map(at => askedAt.filter(other => other >= at && other < at + 1000).length))
+  stalls.disable()
+  const withinMs = 1000 - stalls.max / 1e6
+  const densest = Math.max(...askedAt.map(at => askedAt.filter(other => other >= at && other < at + withinMs).length))
   t.equal(densest, 20)
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
   t.match(await varve.get(modules(400)), { status: 200 })
