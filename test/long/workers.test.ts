@@ -315,9 +315,16 @@ t.test('each worker lets in its part of the connections, whichever process has a
   const { hostname, port } = new URL(varve.url)
   const silent = Array.from({ length: 40 }, () => connect(Number(port), hostname).on('error', () => {}).resume())
   t.teardown(() => { for (const socket of silent) socket.destroy() })
-  await until(() => silent.filter(socket => socket.destroyed).length === 32, 'those that found no room are closed')
-  t.equal(await varve.metric('varve_connections'), 8)
-  t.equal(await varve.metric('varve_connections_cut_total{reason="full"}'), 32)
-  await until(() => silent.every(socket => socket.destroyed), 'the others are cut off, since they say nothing')
+  const cut = async (...reasons: string[]): Promise<number> => (await Promise.all(reasons.map(async reason => await varve.metric(`varve_connections_cut_total{reason="${reason}"}`) ?? NaN))).reduce((sum, count) => sum + count)
+  let most = 0
+  await until(async () => {
+    most = Math.max(most, await varve.metric('varve_connections') ?? NaN)
+    return silent.every(socket => socket.destroyed)
+  }, 'those that found no room are closed, the others cut off, since they say nothing', 30_000)
+  t.equal(most, 8)
+  // One that has said nothing for a second makes room for a newcomer, where the machine takes so long to let all of them in.
+  t.equal(await cut('full', 'room', 'head'), 40)
+  const turnedAway = await cut('full', 'room')
+  t.ok(turnedAway > 0 && turnedAway <= 32, `${turnedAway} found no room`)
   t.match(await ask(varve.url, modules(2000), { agent }), { status: 200 })
 })

@@ -37,7 +37,7 @@ export interface Rule {
   readonly health: 'ok' | 'err' | 'unknown'
   readonly lastError?: string
   readonly state?: 'inactive' | 'pending' | 'firing'
-  readonly alerts?: ReadonlyArray<{ readonly labels: Record<string, string>, readonly annotations: Record<string, string>, readonly state: string }>
+  readonly alerts?: ReadonlyArray<{ readonly labels: Record<string, string>, readonly annotations: Record<string, string>, readonly state: string, readonly value: string }>
 }
 
 interface Told {
