@@ -80,7 +80,9 @@ function whatOf ({ keyedBy }: Endpoint, path: readonly string[], query: Query['q
     // In BCS transactions do not say which they are, as far as all nodes agree.
     case 'hash': return { speaksOf: undefined, height: undefined, isOpen: accept === 'json' }
     case 'list': {
-      const start = accept === 'json' ? query.find(([name]) => name === 'start')?.[1] : undefined
+      const { start: first, limit } = Object.fromEntries(query)
+      // Of none at all a node says that this cannot be, wherever it is to start.
+      const start = accept === 'json' && limit !== '0' ? first : undefined
       return { speaksOf: start === undefined ? undefined : BigInt(start), height: undefined, isOpen: start !== undefined }
     }
     case 'version': case 'page': case 'moment': return undefined
