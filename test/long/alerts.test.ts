@@ -33,7 +33,7 @@ const alerts = rulesIn(hurried(rules)).filter(isAlert)
 const made: string[] = []
 
 for (const [of, troublesOf] of [['what befalls nodes', nodeTroubles], ['what befalls varve itself', varveTroubles]] as const) {
-  t.test(`on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none (each minute of the rules is a second here)`, { timeout: 250_000 }, async t => {
+  t.test(`on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none, but for what the machine does to it (each minute of the rules is a second here)`, { timeout: 250_000 }, async t => {
     const stage = new Stage(t)
     const well = await stage.varve([await stage.node(), await stage.node()], { cache: { redis: { url: (await startRedis(t)).url } } })
     stage.again(500, async nth => await well.get(readAt(500 + nth % 10)))
