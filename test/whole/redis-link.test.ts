@@ -125,17 +125,21 @@ t.test('a connection that leads nowhere is given up for another while Redis is p
 t.test('what waited while Redis was away is written when it is back, or said to be refused, also where it refuses what replicas tell each other first', async t => {
   const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
   const net = await slowRedis(t, redis)
-  const { one, fresh } = await sharersAt(t, { url: net.url, timeoutMs: soonMs })
-  net.hold()
-  await until(async () => {
-    await one.get(fresh())
-    return !await isUp(one)
-  }, 'it is known to be away')
+  const { one, fresh } = await sharersAt(t, { url: net.url, timeoutMs })
+  net.isRefusing = true
+  net.cut()
+  await until(async () => !await isUp(one), 'it is known to be away')
+  // Only from here on does what is read surely wait: what was under way before may have been written all the same.
+  const had = [fresh(), fresh(), fresh()]
+  const written = await writes(one)
+  await slowestOf(t, one, had)
+  // So that there is something to tell first.
+  await redis.client.flushall()
   await redis.client.config('SET', 'maxmemory', '1')
-  net.release()
+  net.isRefusing = false
   await until(async () => (await readiness(one)).degraded.some(text => text.startsWith('Redis refuses writes: OOM')), 'it says so, though nobody asks for more')
   await redis.client.config('SET', 'maxmemory', '64mb')
-  await until(async () => (await writes(one)) > 0, 'what has waited is written')
+  await until(async () => await writes(one) === written + had.length, 'what has waited is written')
 })
 
 t.test('a connection for news that breaks off while it is renewed is renewed again, and nothing else comes of it', async t => {
