@@ -1,3 +1,4 @@
+import { whenLate } from '../within.js'
 import { type Attempt } from './attempts.js'
 import { HedgeBucket } from './hedge-bucket.js'
 import { type Member } from './member.js'
@@ -100,7 +101,7 @@ class Trial {
 // Every read passes here, and a race of promises costs more than this.
 async function isLate (came: Promise<Tried>, ms: number): Promise<boolean> {
   return await new Promise(resolve => {
-    const timer = setTimeout(resolve, ms, true)
+    const timer = whenLate(ms, () => { resolve(true) })
     came.then(() => {
       clearTimeout(timer)
       resolve(false)

@@ -9,6 +9,7 @@ import { Member } from '../../src/nodes/member.js'
 import { LedgerNode, type NodeOptions } from '../../src/nodes/node.js'
 import { type Question } from '../../src/nodes/question.js'
 import { type Route } from '../../src/nodes/route.js'
+import { echoing, standStill } from '../support/standing-still.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 
@@ -204,6 +205,21 @@ t.test('one that takes longer than its reads mostly do is too slow, as soon as e
   for (let nth = 0; nth < 60; nth++) first?.health.took(1, true)
   t.equal(await ask(), '200 ["second"]')
   t.same(told, ['won'])
+})
+
+t.test('a node that answered while varve itself stood still is not late: no other is asked beside', async t => {
+  const { members: [first] } = await nodesOf(t, [hangs])
+  if (first === undefined) throw new Error('there is no node')
+  const socket = await echoing(t)
+  const told: string[] = []
+  const hedges = new Hedges({ share: 1, burst: 10, afterMs: 20 }, { hedged: result => { told.push(result) } })
+  const tried = hedges.ask(first, () => first, async () => {
+    socket.write('asked')
+    await once(socket, 'data')
+    throw new Error('an answer like any other')
+  })
+  standStill(300)
+  t.same([(await tried).length, told], [1, []])
 })
 
 t.test('what is passed on is asked of one node at a time', async t => {
