@@ -12,6 +12,7 @@ try {
   const { main } = await import('./cli/main.js')
   process.exitCode = await main(process.argv.slice(2), {
     environment: process.env,
+    in: () => process.stdin,
     out: (text, done) => { process.stdout.write(text, done) },
     waitingBytes: () => process.stdout.writableLength,
     err: text => { process.stderr.write(text) },

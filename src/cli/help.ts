@@ -74,12 +74,14 @@ const warmText = `varve warm: reads into the cache through a running varve
   --skip N               leaves out the first N lines, counted over all files
   --json                 lines for programs: one each ten seconds, and one at the end
 
-A FILE has a read a line, METHOD URL [BODY], or is an access log of nginx or Caddy. Only what can be kept is asked for.
-What varve or its nodes have no time for is asked again. Ctrl-C ends it and prints how to go on. Exit 0 when all was read.
+A FILE has a read a line, METHOD URL [BODY], or is an access log of nginx or Caddy, also packed (.gz); - is what comes
+from a pipe. Only what can be kept is asked for. What varve or its nodes have no time for is asked again. Ctrl-C ends it
+and prints how to go on. Exit 0 when all was read.
 VARVE_CLIENT_KEY in the environment is sent as the client's key.
 
   varve warm --from 0 --to 100000 --transactions
-  varve warm /var/log/nginx/access.log --rate 200
+  varve warm /var/log/nginx/access.log.*.gz --rate 200
+  kubectl logs deploy/gateway | varve warm -
 `
 
 const exportText = `varve export: writes what the Redis of replicas has of a chain to a file

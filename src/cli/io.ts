@@ -1,3 +1,4 @@
+import { type Readable } from 'node:stream'
 import { type Environment } from '../config/load.js'
 import { type Program } from '../workers/crew.js'
 
@@ -10,6 +11,8 @@ export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
 /** What a command may touch of the process, passed in so that a test can stand in for it. */
 export interface Io {
   readonly environment: Environment
+  /** What is piped in. */
+  readonly in: () => Readable
   /** Writes; `done` when that has been taken, or has failed. */
   readonly out: (text: string | Uint8Array, done?: (error?: Error | null) => void) => void
   /** What was written there and has not been taken yet. */

@@ -1,6 +1,4 @@
-import { createReadStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
-import { createInterface } from 'node:readline'
+import { type Readable } from 'node:stream'
 import { readU64 } from '../reads/integer.js'
 import { Asking } from '../warm/asking.js'
 import { Blocks } from '../warm/blocks.js'
@@ -9,6 +7,7 @@ import { bytesIn, factsOf, grouped, lineOf, type Progress, timeIn } from '../war
 import { Tally } from '../warm/tally.js'
 import { runWarming, type Warming } from '../warm/warming.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { linesOfFiles, sizeOfFiles } from './lines-of-files.js'
 import { Telling } from './telling.js'
 
 /** The flags of `warm`, as they were typed. */
@@ -33,7 +32,7 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const url = urlOf(flags.url ?? defaultUrl)
   const workers = wholeNumber('concurrency', flags.concurrency, 8, mostAtOnce)
   const perSecond = flags.rate === undefined ? undefined : wholeNumber('rate', flags.rate, 0, 1_000_000)
-  const warming = files.length > 0 ? await linesOf(flags, files) : blocksOf(flags)
+  const warming = files.length > 0 ? await linesOf(flags, files, io.in) : blocksOf(flags)
   const stopping = new AbortController()
   const tally = new Tally()
   const asking = new Asking({ url, connections: workers, perSecond, key: io.environment['VARVE_CLIENT_KEY'], tally, now: () => performance.now(), signal: stopping.signal })
@@ -69,25 +68,9 @@ function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks 
   return new Blocks(range)
 }
 
-async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[]): Promise<Lines> {
+async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[], input: () => Readable): Promise<Lines> {
   if (from !== undefined || to !== undefined || transactions !== undefined) throw new UsageError('warm takes a range of blocks or files of reads, not both')
-  return new Lines(files, linesIn(files), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER), await sizeOf(files))
-}
-
-/** How long files are together; undefined where one of them does not say, or is not there, which is told when its turn comes. */
-async function sizeOf (files: readonly string[]): Promise<number | undefined> {
-  const found = await Promise.all(files.map(async file => await stat(file).catch(() => undefined)))
-  return found.every(file => file?.isFile()) ? found.reduce((sum, file) => sum + (file?.size ?? 0), 0) : undefined
-}
-
-async function * linesIn (files: readonly string[]): AsyncGenerator<string> {
-  for (const file of files) {
-    try {
-      yield * createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity })
-    } catch (error) {
-      throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
-    }
-  }
+  return new Lines(files, linesOfFiles(files, input), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER), await sizeOfFiles(files))
 }
 
 function summaryOf ({ warming: { noun, reads }, tally, tookMs }: Progress, { aside, lost }: Warming): string {

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { type Test } from 'tap'
 import { type ExitCode, type Fault, type Io } from '../../src/cli/io.js'
 import { main } from '../../src/cli/main.js'
@@ -24,7 +25,7 @@ export interface Command {
 }
 
 /** Starts a command line; one that is still running when the test ends is stopped. */
-export function start (t: Test, argv: readonly string[], { environment = {}, isTerminal = false, hasLostTerminal = false }: { environment?: Environment, isTerminal?: boolean, hasLostTerminal?: boolean } = {}): Command {
+export function start (t: Test, argv: readonly string[], { environment = {}, input = '', isTerminal = false, hasLostTerminal = false }: { environment?: Environment, input?: string, isTerminal?: boolean, hasLostTerminal?: boolean } = {}): Command {
   let out = ''
   let err = ''
   let hasEnded = false
@@ -42,6 +43,7 @@ export function start (t: Test, argv: readonly string[], { environment = {}, isT
   const faultListeners: Array<(fault: Fault, error: unknown) => void> = []
   const io: Io = {
     environment,
+    in: () => Readable.from([Buffer.from(input)]),
     isTerminal,
     hasLostTerminal: () => hasLostTerminal,
     program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },

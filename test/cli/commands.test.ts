@@ -272,6 +272,7 @@ t.test('what fails without a reason of its own is told as it is', together, asyn
   let err = ''
   const code = await main(['help'], {
     environment: {},
+    in: () => process.stdin,
     isTerminal: false,
     hasLostTerminal: () => false,
     program: { file: '', flags: [] },

@@ -111,5 +111,5 @@ t.test('a worker that has not begun yet says so to an operator', async t => {
 })
 
 t.test('nobody but varve begins a worker', async t => {
-  await t.rejects(runWorker({ environment: {}, out: () => {}, err: () => {}, isTerminal: false, hasLostTerminal: () => false, onSignal: () => {}, onFault: () => {}, exit: () => {}, waitingBytes: () => 0, program: { file: '', flags: [] } }), { message: 'unknown command worker' })
+  await t.rejects(runWorker({ environment: {}, in: () => process.stdin, out: () => {}, err: () => {}, isTerminal: false, hasLostTerminal: () => false, onSignal: () => {}, onFault: () => {}, exit: () => {}, waitingBytes: () => 0, program: { file: '', flags: [] } }), { message: 'unknown command worker' })
 })

@@ -38,7 +38,7 @@ function written (dir: string, config: unknown): string {
 function printed (environment: Environment, run: (io: Io) => unknown): string {
   let text = ''
   const add = (more: string | Uint8Array): void => { text += String(more) }
-  run({ environment, out: add, err: add, isTerminal: true, hasLostTerminal: () => false, program: { file: '', flags: [] }, onSignal: () => {}, onFault: () => {}, waitingBytes: () => 0, exit: () => {} })
+  run({ environment, in: () => process.stdin, out: add, err: add, isTerminal: true, hasLostTerminal: () => false, program: { file: '', flags: [] }, onSignal: () => {}, onFault: () => {}, waitingBytes: () => 0, exit: () => {} })
   return text
 }
 

@@ -1,7 +1,10 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { run, start } from '../cli/command.js'
 import { item } from '../support/client.js'
@@ -9,7 +12,7 @@ import { freePort } from '../support/free-port.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAtSandbox } from '../support/varve.js'
 
-function fileWith (t: Test, text: string, name = 'reads.txt'): string {
+function fileWith (t: Test, text: string | Buffer, name = 'reads.txt'): string {
   const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
   t.teardown(() => { rmSync(folder, { recursive: true }) })
   writeFileSync(join(folder, name), text)
@@ -105,6 +108,28 @@ t.test('files of reads and access logs of nginx and Caddy are asked for, what ca
   t.match((await varve.get(`${modules}&limit=4`, { headers: { accept: 'application/x-bcs' } })).headers['cache-status'], /^varve; hit/)
   t.match((await varve.get(`/v1/tables/0x5eed/item?ledger_version=${version}`, key)).headers['cache-status'], /^varve; hit/)
   t.equal((await varve.metric('varve_requests_total{endpoint="info",outcome="forwarded",status="200"}')) ?? 0, 0)
+})
+
+t.test('old logs are read packed as they lie there, one that breaks off is told with the line to go on from, and a pipe is read like a file', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
+  const target = (at: number): string => `/v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}`
+  const lines = (from: number, count: number): string => Array.from({ length: count }, (_, at) => `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${target(from + at)} HTTP/1.1" 200 1 "-" "curl/8"\n`).join('')
+  const packed = fileWith(t, gzipSync(lines(0, 20)), 'access.log.2.gz')
+  const whole = await run(t, ['warm', packed, '--url', varve.url])
+  t.match([whole.code, whole.err], [0, ''])
+  t.match(whole.out, /^20 reads in /)
+  const broken = fileWith(t, gzipSync(lines(20, 2000)).subarray(0, -400), 'access.log.1.gz')
+  const { code, err } = await run(t, ['warm', broken, '--url', varve.url])
+  t.match([code, err], [1, new RegExp(`^varve: ${broken} cannot be read: unexpected end of file\nvarve: not all was read; go on with\n  varve warm --skip \\d+ ${broken} --url `)])
+  const plain = fileWith(t, lines(0, 20), 'access.log.3.gz')
+  t.match((await run(t, ['warm', plain, '--url', varve.url])).err, `${plain} cannot be read: incorrect header check\n`)
+  const piped = start(t, ['warm', '-', '--skip', '1', '--url', varve.url], { input: lines(0, 20) })
+  t.equal(await piped.code, 0)
+  t.match(piped.out(), /^19 reads in .*: 19 were there already, 0 are kept now\n/)
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), 'warm', '-', '--url', varve.url], { env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
+  t.teardown(() => { child.kill('SIGKILL') })
+  child.stdin.end(lines(0, 20))
+  t.match(await text(child.stdout), /^20 reads in .*: 20 were there already, 0 are kept now\n/)
 })
 
 t.test('Ctrl-C in a file prints the line to go on from, and lines that were done are left out', async t => {
