@@ -8,6 +8,9 @@ import { isDeadConnection } from './node-failure.js'
 import { type Question } from './question.js'
 import { Reception } from './reception.js'
 
+// After its own time.
+const graceMs = 1000
+
 /** How one full node is reached. */
 export interface Reach extends Omit<LinesOptions, 'hostname'> {
   /** May carry a path prefix before /v1. */
@@ -42,7 +45,8 @@ export class Connections {
       factory: this.#lines.make,
       connections: maxConcurrent,
       pipelining: 1,
-      headersTimeout: timeoutMs,
+      // Its head is waited for by who asks, and by this only should that ever fail.
+      headersTimeout: timeoutMs + graceMs,
       bodyTimeout: timeoutMs,
       connect: {
         timeout: timeoutMs,

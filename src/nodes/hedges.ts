@@ -101,9 +101,9 @@ class Trial {
 // Every read passes here, and a race of promises costs more than this.
 async function isLate (came: Promise<Tried>, ms: number): Promise<boolean> {
   return await new Promise(resolve => {
-    const timer = whenLate(ms, () => { resolve(true) })
+    const inTime = whenLate(ms, () => { resolve(true) })
     came.then(() => {
-      clearTimeout(timer)
+      inTime()
       resolve(false)
     }, () => {})
   })

@@ -1,5 +1,6 @@
 import { type Headers, type Position, readPosition, type StampedPosition } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
+import { whenLate } from '../within.js'
 import { Budget, NoTurn, type Turn } from './budget.js'
 import { Connections, type Reach } from './connections.js'
 import { Foresight } from './foresight.js'
@@ -153,11 +154,11 @@ export class LedgerNode {
     const takeBack = (): void => { if (signal !== undefined) reception.giveUp(signal.reason) }
     // A body that is handed on as it comes may take as long as its reader does; the turn is its until it ends.
     const reception = by.ask(question, maxBytes, turn, () => { signal?.removeEventListener('abort', takeBack) })
-    const timer = setTimeout(() => {
+    const inTime = whenLate(timeoutMs, () => {
       reception.giveUp(new DOMException('no answer in time', 'TimeoutError'))
       // Who says nothing any more may have been started anew.
       this.#options.onLost?.()
-    }, timeoutMs)
+    })
     signal?.addEventListener('abort', takeBack, { once: true })
     if (signal?.aborted === true) takeBack()
     try {
@@ -169,7 +170,7 @@ export class LedgerNode {
       }
       return { status, headers, body, rest, isFramed: isFramed(headers), stamped: this.#positionIn(headers), release, isVetoVoid: this.#options.ignoreCacheControl }
     } finally {
-      clearTimeout(timer)
+      inTime()
     }
   }
 }

@@ -1,5 +1,5 @@
 import cluster, { type Worker } from 'node:cluster'
-import { within } from '../within.js'
+import { whenLate, within } from '../within.js'
 import { endWhatIsNotTaken, type SentBack } from './handed-over.js'
 import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
 
@@ -90,14 +90,14 @@ export class WorkerProcess {
   async ask (asked: Asked): Promise<Told> {
     const id = ++this.#asked
     const ms = asked.what === 'metrics' || asked.what === 'status' ? answerMs[asked.what] : purgeMs
-    let timer: NodeJS.Timeout | undefined
+    let inTime = (): void => {}
     const told = new Promise<Told>(resolve => {
       this.#answers.set(id, resolve)
-      timer = setTimeout(() => { resolve({ error: 'the worker does not answer' }) }, ms)
+      inTime = whenLate(ms, () => { resolve({ error: 'the worker does not answer' }) })
     })
     this.tell({ kind: 'ask', id, asked })
     return await told.finally(() => {
-      clearTimeout(timer)
+      inTime()
       this.#answers.delete(id)
     })
   }

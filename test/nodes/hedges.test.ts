@@ -80,7 +80,7 @@ t.test('where a node takes its time another is asked too, and the first answer i
   t.equal(await ask(), '200 ["second"]')
   t.ok(performance.now() - began < timeoutMs / 2, 'before the first was given up')
   t.same([asked(), told], [[1, 1], ['won']])
-  const slow = await nodesOf(t, [late(60, answers('["first"]')), hangs])
+  const slow = await nodesOf(t, [late(300, answers('["first"]')), hangs])
   t.equal(await slow.ask(), '200 ["first"]')
   t.same([slow.asked(), slow.told], [[1, 1], ['lost']])
   const soon = await nodesOf(t, [answers('["first"]'), hangs], { afterMs: timeoutMs / 2 })
@@ -113,16 +113,16 @@ t.test('a node that is that does not answer in its time is compared again, since
 
 t.test('an answer that another may do better does not win: the other is waited for, and each is asked once', async t => {
   const behind: Look = ({ body }) => body.toString() === '["behind"]' ? 'behind' : undefined
-  const better = await nodesOf(t, [late(60, answers('["first"]')), answers('["behind"]')])
+  const better = await nodesOf(t, [late(300, answers('["first"]')), answers('["behind"]')])
   t.equal(await better.ask({}, behind), '200 ["first"]')
   t.same([better.asked(), better.told], [[1, 1], ['lost']])
-  const worse = await nodesOf(t, [late(60, answers('["behind"]')), says(500)])
+  const worse = await nodesOf(t, [late(300, answers('["behind"]')), says(500)])
   t.equal(await worse.ask({}, behind), '200 ["behind"]', 'where none does better, it is what it is')
   t.same([worse.asked(), worse.told], [[1, 1], ['failed']])
-  const broken = await nodesOf(t, [late(60, says(503)), late(60, answers('["second"]')), hangs])
+  const broken = await nodesOf(t, [late(300, says(503)), late(300, answers('["second"]')), hangs])
   t.equal(await broken.ask(), '200 ["second"]')
   t.same([broken.asked(), broken.told], [[1, 1, 0], ['won']])
-  const third = await nodesOf(t, [late(60, says(503)), says(503), answers('["third"]')])
+  const third = await nodesOf(t, [late(300, says(503)), says(503), answers('["third"]')])
   t.equal(await third.ask(), '200 ["third"]')
   t.same(third.asked(), [1, 1, 1])
 })
@@ -159,7 +159,7 @@ t.test('only a node is asked beside that would surely answer as well: up, believ
   ]
   for (const [name, route, change] of cases) {
     const isWell = name === 'well'
-    const { ask, asked, members: [, second] } = await nodesOf(t, [isWell ? hangs : late(60, answers('["first"]')), answers('["second"]')])
+    const { ask, asked, members: [, second] } = await nodesOf(t, [isWell ? hangs : late(300, answers('["first"]')), answers('["second"]')])
     if (second !== undefined) change(second)
     t.equal(await ask(route), isWell ? '200 ["second"]' : '200 ["first"]', name)
     t.same(asked(), [1, isWell ? 1 : 0], name)
@@ -168,7 +168,7 @@ t.test('only a node is asked beside that would surely answer as well: up, believ
 
 t.test('while a node has much to do nobody is asked more for it, neither where it is the slow one nor where it is the other', async t => {
   for (const at of [0, 1]) {
-    const { ask, asked, members } = await nodesOf(t, [late(60, answers('["first"]')), answers('["second"]')], {}, { maxConcurrent: 4 })
+    const { ask, asked, members } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], {}, { maxConcurrent: 4 })
     const turns = [0, 1, 2].slice(at).map(() => members[at]?.node.budget.take(false))
     t.equal(await ask(), '200 ["first"]')
     t.same(asked(), [1, 0])
@@ -199,7 +199,7 @@ t.test('what is asked beside is never more than the share of the reads and the b
 })
 
 t.test('one that takes longer than its reads mostly do is too slow, as soon as enough is known of them', async t => {
-  const { ask, told, scripts, members: [first] } = await nodesOf(t, [late(60, answers('["first"]')), answers('["second"]')], { afterMs: 60_000 })
+  const { ask, told, scripts, members: [first] } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], { afterMs: 60_000 })
   t.equal(await ask(), '200 ["first"]')
   scripts[0] = hangs
   for (let nth = 0; nth < 60; nth++) first?.health.took(1, true)
@@ -223,7 +223,7 @@ t.test('a node that answered while varve itself stood still is not late: no othe
 })
 
 t.test('what is passed on is asked of one node at a time', async t => {
-  const { fleet, asked } = await nodesOf(t, [late(60, answers('["first"]')), answers('["second"]')])
+  const { fleet, asked } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')])
   const answer = await fleet.pass(question, anything, fine, new AbortController().signal)
   answer.rest?.destroy()
   t.same(asked(), [1, 0])

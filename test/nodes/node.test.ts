@@ -9,6 +9,7 @@ import { LedgerNode, type NodeOptions } from '../../src/nodes/node.js'
 import { type Question } from '../../src/nodes/question.js'
 import { type Answer } from '../../src/reads/answer.js'
 import { certificate, certificateKey } from '../support/certificate.js'
+import { answering, standStill } from '../support/standing-still.js'
 import { ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 
 const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/accounts/0x1/modules', headers: { accept: 'application/json' }, isIdempotent: true }
@@ -79,7 +80,7 @@ t.test('what comes not whole is a failure with its reason', async t => {
   ]
   for (const [reason, answer] of cases) {
     const raw = await rawNode(t, answer)
-    const { node, told } = nodeAt(t, raw.url, { timeoutMs: 200 })
+    const { node, told } = nodeAt(t, raw.url, { timeoutMs: reason === 'timeout' ? 200 : 3000 })
     t.equal(await reasonOf(node.ask(question)), reason)
     t.equal(raw.connections(), 1, 'asked once')
     t.notOk(node.up)
@@ -286,11 +287,26 @@ t.test('of who asks the node is told under the operator\'s own headers, which wi
 
 t.test('what was lost in silence before another answer came does not tell against a node that answers', async t => {
   const stub = await stubNode(t, (request, response) => { if (request.url?.endsWith('/lost') !== true) ok(response, '[]') })
-  const { node } = nodeAt(t, stub.url, { timeoutMs: 300 })
+  const { node } = nodeAt(t, stub.url, { timeoutMs: 1000 })
   const lost = reasonOf(node.ask({ ...question, target: '/v1/lost' }))
   await node.ask(question)
   t.equal(await lost, 'timeout')
   t.ok(node.up)
   t.equal(await reasonOf(node.ask({ ...question, target: '/v1/lost' })), 'timeout')
   t.notOk(node.up, 'one that was sent after it does')
+})
+
+t.test('an answer that came while varve itself stood still is no failure of the node', async t => {
+  const port = await answering(t, 300, `${head('200 OK', ['content-length: 2'])}[]`)
+  const lost: string[] = []
+  const { node, told } = nodeAt(t, `http://127.0.0.1:${port}`, { timeoutMs: 1000, onLost: () => { lost.push('lost') } })
+  await node.ask(question)
+  const asking = reasonOf(node.ask(question))
+  // It leaves soon, and its answer comes much later.
+  await new Promise(resolve => { setTimeout(resolve, 50) })
+  // From where timers have their turn before sockets.
+  await new Promise(resolve => { setImmediate(resolve) })
+  standStill(2500)
+  t.equal(await asking, 'answered')
+  t.same([node.up, told, lost], [true, ['n account_modules 200', 'n account_modules 200'], []])
 })

@@ -3,23 +3,26 @@ import { connect, type Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { type Test } from 'tap'
 
-// Answers what it is sent, whatever the thread of the test does meanwhile.
-const echo = `
+// Answers, whatever the thread of the test does meanwhile: with what it is to say, or with what it was sent.
+const elsewhere = `
   const { createServer } = require('node:net')
-  const { parentPort } = require('node:worker_threads')
-  const server = createServer(socket => { socket.pipe(socket) })
+  const { parentPort, workerData } = require('node:worker_threads')
+  const server = createServer(socket => { socket.on('error', () => {}).on('data', sent => { setTimeout(() => { socket.write(workerData.says ?? sent) }, workerData.afterMs) }) })
   server.listen(0, '127.0.0.1', () => { parentPort.postMessage(server.address().port) })
 `
 
-/** A connection to somebody who answers while this process stands still. */
-export async function echoing (t: Test): Promise<Socket> {
-  const server = new Worker(echo, { eval: true })
+/** Starts somebody who answers after a while, also while this process stands still; tells its port. */
+export async function answering (t: Test, afterMs: number, says?: string): Promise<number> {
+  const server = new Worker(elsewhere, { eval: true, workerData: { says, afterMs } })
+  t.teardown(async () => { await server.terminate() })
   const [port] = await once(server, 'message') as [number]
-  const socket = connect(port, '127.0.0.1')
-  t.teardown(async () => {
-    socket.destroy()
-    await server.terminate()
-  })
+  return port
+}
+
+/** A connection to somebody who says again what is said. */
+export async function echoing (t: Test): Promise<Socket> {
+  const socket = connect(await answering(t, 0), '127.0.0.1')
+  t.teardown(() => { socket.destroy() })
   await once(socket, 'connect')
   return socket
 }
