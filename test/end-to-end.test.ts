@@ -117,7 +117,7 @@ t.test('a node behind a path prefix is asked there', async t => {
 })
 
 t.test('each fault of a node is an error in its shape or its own words, never a kept one, and the next read is well', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { timeoutMs: 300 } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { timeoutMs: 1500 } })
   const faults: [Parameters<typeof sandbox.faults.add>[0], number][] = [
     [{ kind: 'hang' }, 503], [{ kind: 'cutShort' }, 503], [{ kind: 'cutShort', chunked: true }, 503], [{ kind: 'garbage' }, 503],
     [{ kind: 'html' }, 503], [{ kind: 'panic200' }, 503], [{ kind: 'otherChain', chainId: 9 }, 503], [{ kind: 'headers', set: { 'content-encoding': 'gzip' } }, 503],

@@ -9,7 +9,7 @@ import { faultsOf, type Seen, stageOf, tryLies } from '../support/deceptive/tria
 import { type Said, wire } from '../support/deceptive/wire.js'
 import { until } from '../support/until.js'
 
-const timeoutMs = 500
+const timeoutMs = 1500
 
 t.test('every lie is seen through on every kind of read', async t => {
   for (const lies of [lengths, chunks, lines, statuses, types, positions, blocks, pages, transactions, denials]) await tryLies(t, lies)

@@ -23,7 +23,7 @@ interface Running {
   out (): string
   err (): string
   metric (series: string): Promise<number>
-  pids (): Promise<number[]>
+  pids (workers: number): Promise<number[]>
 }
 
 interface How {
@@ -54,7 +54,12 @@ async function program (t: Test, nodeUrl: string, { args = [], nodeArgs = [], st
     out: () => out,
     err: () => err,
     metric: async series => Number((await ask(adminUrl, '/metrics')).body.split('\n').find(line => line.startsWith(`${series} `))?.slice(series.length + 1)),
-    pids: async () => (JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers.map(({ pid }) => pid)
+    // One that is not heard in time for once is left out of what is told.
+    pids: async workers => {
+      let pids: number[] = []
+      await until(async () => (pids = (JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers.map(({ pid }) => pid)).length === workers, 'all workers answer')
+      return pids
+    }
   }
 }
 
@@ -131,13 +136,12 @@ t.test('a second SIGTERM or SIGINT ends varve at once, also while it starts and 
   for (const workers of ['1', '2']) {
     for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
       const varve = await program(t, node.url, { args: ['--workers', workers] })
-      const pids = workers === '1' ? [] : await varve.pids()
+      const pids = workers === '1' ? [] : await varve.pids(Number(workers))
       varve.child.kill(signal)
       await until(() => varve.out().includes('"stopping"'), 'it has heard')
-      const toldAt = performance.now()
       varve.child.kill(signal)
       t.same(await varve.ended, { code, signal: null })
-      t.ok(performance.now() - toldAt < 700, 'a stop takes a second at least')
+      t.notMatch(varve.out(), /"msg":"stopped"/, 'it has not waited for the end of the first')
       await until(() => pids.every(isGone), 'no worker is left')
     }
   }
@@ -152,7 +156,10 @@ t.test('a second SIGTERM or SIGINT ends varve at once, also while it starts and 
     t.equal(child.exitCode, null, 'it waits for the node still')
     const ended = new Promise(resolve => child.once('exit', resolve))
     // A machine that is busy may have told it of the first only now.
-    await until(async () => child.kill('SIGTERM') && await within(100, ended) !== undefined, 'it has ended', 2000)
+    await until(async () => {
+      child.kill('SIGTERM')
+      return await within(100, ended) !== undefined
+    }, 'it has ended', 2000)
     t.equal(await ended, 143)
   }
 })
@@ -180,7 +187,7 @@ t.test('nothing that a crash prints is a secret; a failure for nobody is survive
     const admin = `http://${adminUrl}`
     const metric = async (kind: string): Promise<number> => Number(new RegExp(`^varve_unhandled_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec((await ask(admin, '/metrics')).body)?.[1])
     await until(async () => (await ask(admin, '/readyz')).status === 200 && await metric('rejection') === 0, 'it is ready')
-    const pid = workers === '1' ? child.pid ?? 0 : (JSON.parse((await ask(admin, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers[0]?.pid ?? 0
+    const pid = workers === '1' ? child.pid ?? NaN : (JSON.parse((await ask(admin, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers[0]?.pid ?? NaN
     // A start that waits for Redis counts from its end on.
     await until(async () => { process.kill(pid, 'SIGUSR2'); return await metric('rejection') > 0 }, 'it is counted')
     t.match(await ask(`http://${url}`, modules(2000)), { status: 200 })
@@ -218,7 +225,7 @@ t.test('out of file descriptors varve serves whom it has, crashes and spins nowh
   const preload = join(t.testdir({ 'greedy.mjs': greedy }), 'greedy.mjs')
   for (const workers of ['1', '2']) {
     const varve = await program(t, node.url, { files: 160, nodeArgs: ['--import', preload], args: ['--workers', workers] })
-    const pids = [varve.child.pid ?? 0, ...workers === '1' ? [] : await varve.pids()]
+    const pids = [varve.child.pid ?? NaN, ...workers === '1' ? [] : await varve.pids(Number(workers))]
     await ask(varve.url, modules(2000))
     await ask(varve.url, modules(2000))
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -269,6 +276,27 @@ globalThis.Date = class extends RealDate {
 }
 `
 
+interface Asked {
+  readonly from: number
+  readonly to: number
+  readonly isHit: boolean
+}
+
+/** What was given for longer than it is kept, or fetched before that has passed: each fetch was taken in between when it was asked for and when its answer came. */
+function untimely (all: readonly Asked[], keptMs: number): string[] {
+  let last: Asked | undefined
+  let fetches = 0
+  const faults: string[] = []
+  for (const one of all) {
+    if (last !== undefined && one.isHit && one.from > last.to + keptMs + 5) faults.push(`a hit ${one.from - last.to} ms after it was fetched`)
+    if (last !== undefined && !one.isHit && one.to < last.from + keptMs - 5) faults.push(`fetched again after ${one.to - last.from} ms`)
+    if (one.isHit) continue
+    last = one
+    fetches++
+  }
+  return fetches === 0 || (fetches === 1 && keptMs < 5000) ? [`fetched ${fetches} times`] : faults
+}
+
 t.test('a wall clock that jumps by hours both ways moves nothing: what expires does in its time, a slow node is given up in its time, and every measure stays true', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const dir = t.testdir({
@@ -282,19 +310,18 @@ t.test('a wall clock that jumps by hours both ways moves nothing: what expires d
 
   // Each is kept for its time: asked all the while, it is fetched as often as its time has passed and no more.
   const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=5&limit=10'
-  const seen = { events: [] as string[], info: [] as string[], modules: [] as string[] }
+  const seen = { [events]: [] as Asked[], '/v1/info': [] as Asked[], [modules(2000)]: [] as Asked[] }
   const began = performance.now()
   while (performance.now() - began < 5000) {
-    seen.events.push(await statusOf(events))
-    seen.info.push(await statusOf('/v1/info'))
-    seen.modules.push(await statusOf(modules(2000)))
+    for (const [target, all] of Object.entries(seen)) {
+      const from = performance.now()
+      const isHit = (await statusOf(target)).includes('hit')
+      all.push({ from, to: performance.now(), isHit })
+    }
     await pause(20)
   }
-  const fetched = (all: readonly string[]): number => all.filter(status => !status.includes('hit')).length
-  t.ok(seen.events.length > 50)
-  t.equal(fetched(seen.modules), 1)
-  t.ok(fetched(seen.events) === 3, `${fetched(seen.events)} pages in five seconds that are kept for two`)
-  t.ok(fetched(seen.info) === 4, `${fetched(seen.info)} times info in five seconds that is shielded for one and a half`)
+  t.ok(seen[events]?.some(({ isHit }) => isHit))
+  for (const [target, keptMs] of [[events, 2000], ['/v1/info', 1500], [modules(2000), Infinity]] as const) t.same(untimely(seen[target] ?? [], keptMs), [], target)
 
   node.ledger.grow(3)
   await until(async () => (await ask(varve.url, modules(2000), { agent })).headers['x-node-ledger-version'] === String(node.ledger.head.version), 'the head is shown', 2000)

@@ -91,8 +91,11 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
   const read = async (of: typeof varve, version: number | string): Promise<void> => { await of.get(`${modules}&ledger_version=${version}`) }
   await until(async () => /uri-miss.*stored/.test(String((await other.get(`${modules}&ledger_version=900`)).headers['cache-status'])), 'it keeps')
   await written(other, 1)
+  let version = 900
   await until(async () => {
-    await read(varve, 900)
+    await read(varve, version++)
+    await read(other, version)
+    await written(other, version - 899)
     return (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}') ?? 0) > 0
   }, 'what the other has read is found')
   for (const version of [500, 501, 502, 500, 500, 501, 'x']) await read(varve, version)
@@ -151,7 +154,7 @@ t.test('what was asked before anybody looked stands at its time', async t => {
   const varve = await varveAt(t, node.url)
   for (let nth = 0; nth < 7; nth++) await varve.get(modules)
   // Two steps and what a look is late by at most; nobody looks meanwhile.
-  await pause(11_500)
+  await pause(15_500)
   await varve.get(modules)
   const { page } = await look(t, await browser, `${varve.adminUrl}/status`)
   await page.waitForSelector('#chart svg')

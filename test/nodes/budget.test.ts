@@ -172,7 +172,7 @@ t.test('a node that leaves is idle when nothing is under way and nobody waits ei
   const budget = budgetOf(t, { requestsPerSecond: 1, now: () => clock.ms })
   const turn = budget.take(false)
   const { join, told } = line(budget)
-  join('b', { timeoutMs: 5 })
+  join('b', { timeoutMs: 300 })
   let isIdle = false
   const idle = budget.idle().then(() => { isIdle = true })
   turn?.sent()

@@ -71,13 +71,15 @@ t.test('a connection that is asked one thing after another follows the name too'
   const old = await listens(t, '127.0.0.1')
   await listens(t, '127.0.0.2', old.port)
   const names = { addresses: at('127.0.0.1') }
-  const { says } = named(t, old.port, async () => names.addresses, 2000, 1)
+  let looks = 0
+  const { says } = named(t, old.port, async () => { looks++; return names.addresses }, 2000, 1)
   await says()
   old.hold(true)
   const first = says()
   await until(() => old.held.length === 1, 'it is busy')
   names.addresses = at('127.0.0.2')
-  await pause(lookEveryMs * 6)
+  const before = looks
+  await until(() => looks >= before + 6, 'it was looked at')
   for (const response of old.held) ok(response, '"old"')
   // Asked in the very turn in which the answer came.
   t.same([await first, await says()], ['"old"', '"127.0.0.2"'])
@@ -107,13 +109,13 @@ t.test('a name with another answer each time keeps its connections, as does one 
 t.test('a name that cannot be resolved is a failure with its reason, in time also where the resolver hangs, and is well when it resolves', async t => {
   const server = await listens(t, '127.0.0.1')
   const names: { resolve: Resolve } = { resolve: async () => { throw Object.assign(new Error('no'), { code: 'ENOTFOUND' }) } }
-  const { node, says } = named(t, server.port, async hostname => await names.resolve(hostname), 300)
+  const { node, says } = named(t, server.port, async hostname => await names.resolve(hostname), 2000)
   t.equal(await says(), 'the name node.example could not be resolved: ENOTFOUND')
   let answer: (addresses: LookupAddress[]) => void = () => {}
   names.resolve = async () => await new Promise(resolve => { answer = resolve })
   const began = performance.now()
   t.equal(await says(), 'the name node.example could not be resolved: ETIMEOUT')
-  t.ok(performance.now() - began < 5000, 'its time is 300 ms; a resolver has as long as it likes')
+  t.ok(performance.now() - began < 5000, 'its time is 2 s; a resolver has as long as it likes')
   t.notOk(node.up)
   answer(at('127.0.0.1'))
   t.equal(await says(), '"127.0.0.1"')

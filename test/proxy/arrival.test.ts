@@ -98,7 +98,7 @@ t.test('of several nodes it is enough that one gets there, and that one is asked
 })
 
 t.test('a chain that is reset meanwhile answers as the new one', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 400 } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 1500 } })
   const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => { sandbox.faults.add({ kind: 'otherChain' }) })
   t.match(answer, { status: 404 })
   t.ok(BigInt(String(answer?.headers[version_])) < headOf(sandbox))
@@ -147,7 +147,7 @@ t.test('a stop lets those go on who wait, so that they are answered in words', a
 
 t.test('who waits for a version has a node asked where it stands only while that has turns to spare', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { maxConcurrent: 4 }, waitForVersion: { ms: 500 } })
-  const slow = sandbox.faults.add({ kind: 'slow', ms: 700, match: 'account_modules' })
+  const slow = sandbox.faults.add({ kind: 'slow', ms: 3000, match: 'account_modules' })
   const reads = [1n, 2n].map(async back => await varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) - back}`))
   await until(() => sandbox.asked.of('account_modules') === 2, 'half of its turns are taken')
   const least = { headers: { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1000n) } }

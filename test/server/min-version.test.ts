@@ -60,7 +60,7 @@ t.test('an answer that is behind what was shown is one all the same where it is 
 })
 
 t.test('a version that is not reached yet is waited for, whatever the read and how far it is, and no node is sent the header', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const target = headOf(sandbox) + 1000n
   const reads = [...moving, ...kept]
   const asked = Promise.all(reads.map(async read => await atLeast(varve, target, read)))

@@ -154,7 +154,7 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
   ]
   for (const [how, answer, code] of cases) {
     const raw = await rawNode(t, answer)
-    const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 100 }, passThrough: 'all' })
+    const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: how === 'hang' ? 100 : 4000 }, passThrough: 'all' })
     for (const ways of [{}, { method: 'HEAD' }, { method: 'POST', body: '{}' }]) {
       const before = raw.connections()
       const got = await varve.get('body' in ways ? posted : spec, ways)

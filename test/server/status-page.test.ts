@@ -108,7 +108,7 @@ t.test('several workers tell of the last minutes as one, also of what one that h
   t.equal(await answered(), 8)
   const { tiers, workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { tiers: { memory: { entries: number } }, workers: Array<{ pid: number }> }
   t.ok(tiers.memory.entries >= 1 && tiers.memory.entries <= 2)
-  process.kill(workers[0]?.pid ?? 0, 'SIGKILL')
+  process.kill(workers[0]?.pid ?? NaN, 'SIGKILL')
   await until(async () => {
     const { workers: now } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { workers: Array<{ pid: number, ready: boolean }> }
     return now.length === 2 && now.every(({ pid, ready }) => ready && pid !== workers[0]?.pid)

@@ -20,7 +20,7 @@ export interface Sharers {
 export type RedisChange = NonNullable<NonNullable<NonNullable<Parameters<typeof varveAt>[2]>['cache']>['redis']>
 
 /** How long a read may wait for Redis in these tests. */
-export const timeoutMs = 100
+export const timeoutMs = 250
 
 /** What a client waits for that does not come of Redis. */
 export const marginMs = 150

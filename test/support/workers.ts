@@ -1,4 +1,5 @@
 import { ask } from './client.js'
+import { until } from './until.js'
 import { type TestVarve } from './varve.js'
 
 /** The token of the workers' admin listener. */
@@ -14,7 +15,14 @@ export async function eachWorker (varve: TestVarve, target: string, workers = 2)
   return seen
 }
 
-/** The processes of the workers that are ready. */
+/** The processes of all workers; one that was not heard in time for once is waited for, as what is sent to no process in particular would reach all of the test's own. */
+export async function allPidsOf (varve: TestVarve, workers: number): Promise<number[]> {
+  let pids: number[] = []
+  await until(async () => (pids = await pidsOf(varve)).length === workers, `all ${workers} answer`)
+  return pids
+}
+
+/** The processes of the workers that are ready, of those that answered. */
 export async function pidsOf (varve: TestVarve): Promise<number[]> {
   const { workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { workers: Array<{ pid: number, ready: boolean }> }
   return workers.filter(({ ready }) => ready).map(({ pid }) => pid)

@@ -132,9 +132,7 @@ t.test('a longer chain that takes a node\'s place under steady traffic is notice
   const old = await startSandbox({ blockMs: 0, prunedBlocks: 0, port })
   const { get, varve } = await inFrontOf(t, [old], { head: { pollMs: 600_000 } })
   let version = 2000
-  const began = performance.now()
-  await until(async () => { await get(modules(version++)); return old.asked.of('block_by_height') > 0 }, 'blocks to know the chain by were read, whatever the traffic', 5000)
-  t.ok(performance.now() - began < 4000)
+  await until(async () => { await get(modules(version++)); return old.asked.of('block_by_height') > 0 }, 'blocks to know the chain by were read, whatever the traffic', 4000)
   await old.close()
   const next = await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
   for (let nth = 0; nth < 5; nth++) t.match(await get(block(3000 + nth)), { status: 200, body: (await ask(next.url, block(3000 + nth))).body })

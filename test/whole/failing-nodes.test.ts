@@ -32,7 +32,7 @@ t.test('the oldest version shown is the oldest that a live node can serve: it ri
 })
 
 t.test('whatever a node fails by, no client sees it while another is able, and the node is used again within two seconds of being mended, as its gauge says', async t => {
-  const { nodes: [one], get, up, asked } = await pair(t, { timeoutMs: 800 })
+  const { nodes: [one], get, up, asked } = await pair(t, { timeoutMs: 3000 })
   const faults = [
     { kind: 'reset' }, { kind: 'hang' }, { kind: 'garbage' }, { kind: 'html' }, { kind: 'panic200' }, { kind: 'cutShort' }, { kind: 'cutShort', chunked: true },
     { kind: 'error', code: 'internal_error', status: 500 }, { kind: 'error', code: 'internal_error', status: 502 }, { kind: 'error', code: 'internal_error', status: 503 },
@@ -50,9 +50,9 @@ t.test('whatever a node fails by, no client sees it while another is able, and t
 })
 
 /** Reads while the first of two fails: none of it is seen, after a while it is down, and then it is asked with its polls alone for what it failed with. */
-async function leavesAlone (t: Test, { nodes: [first], get, asked, up }: Several): Promise<void> {
+async function leavesAlone (t: Test, { nodes: [first], get, asked, up, told }: Several): Promise<void> {
   const read = async (version: number): Promise<void> => { t.match(await get(modules(version)), { status: 200 }) }
-  for (let version = 2000; version < 2300 && await up() !== '0,1'; version++) await read(version)
+  for (let version = 2000; version < 2300 && (await told('n1'))['circuit'] !== 'open'; version++) await read(version)
   t.equal(await up(), '0,1', 'it is down')
   asked()
   for (let nth = 0; nth < 30; nth++) await read(2400 + nth)
@@ -89,7 +89,7 @@ t.test('a node whose reads fail while it says well where it stands is down all t
 
 t.test('a read that hangs costs a node its place in the order: the next reads do not wait for it', async t => {
   // Each poll that it answers speaks for it again, and it may be asked beside one that is late: how often depends on the machine.
-  const { nodes: [one], get, asked } = await pair(t, { timeoutMs: 1500 }, { head: { pollMs: 600_000 }, hedge: { share: 0, burst: 0 } })
+  const { nodes: [one], get, asked } = await pair(t, { timeoutMs: 4000 }, { head: { pollMs: 600_000 }, hedge: { share: 0, burst: 0 } })
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
   for (let version = 2000; version < 2100; version++) t.match(await get(modules(version)), { status: 200 })
   t.same(asked(), [1, 100], 'the first was put to it')
@@ -153,17 +153,17 @@ t.test('what is kept is served with the node gone that had it, also where what a
 })
 
 t.test('a slow answer is not cut at half of its time for the sake of a node that is down', async t => {
-  const { nodes: [one, two], get, up } = await several(t, [{}, {}], {}, { timeoutMs: 500 })
+  const { nodes: [one, two], get, up } = await several(t, [{}, {}], {}, { timeoutMs: 3000 })
   two?.faults.add({ kind: 'reset' })
   await until(async () => await up() === '1,0', 'it is down')
-  one?.faults.add({ kind: 'slow', ms: 330, match: 'account_modules' })
-  for (let version = 2000; version < 2003; version++) t.match(await get(modules(version)), { status: 200 })
+  one?.faults.add({ kind: 'slow', ms: 2000, match: 'account_modules' })
+  t.match(await get(modules(2000)), { status: 200 })
 })
 
 t.test('a node that was never heard of is not waited for where another is ahead of all', async t => {
   const silent = await stubNode(t, () => {}, () => {})
   const well = await nodeOf(t, { prunedBlocks: 0 })
-  const { get, up } = await inFrontOf(t, [well, silent as never], {}, { timeoutMs: 400 })
+  const { get, up } = await inFrontOf(t, [well, silent as never])
   await until(async () => await up() === '1,0', 'one is up')
   const asked = silent.asked.length
   for (let nth = 0n; nth < 5n; nth++) t.match(await get(modules(well.ledger.head.version + 1000n + nth)), { status: 404 })

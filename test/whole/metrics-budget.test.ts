@@ -70,7 +70,7 @@ function holdToBudget (t: Test, shown: ReadonlyMap<string, Scraped>): void {
 t.test('whatever clients and nodes make up, no metric has more series than is published of it, nor a label that is not in its list', async t => {
   const node = await stubNode(t, hostileAnswer)
   const varve = await varveAt(t, node.url, {
-    upstream: { timeoutMs: 400, maxConcurrent: 16 },
+    upstream: { timeoutMs: 2000, maxConcurrent: 16 },
     clients: { keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }] },
     passThrough: 'all',
     latest: { infoMs: 0, gasMs: 0 }

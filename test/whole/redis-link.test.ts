@@ -1,5 +1,6 @@
 import t from 'tap'
 import { freePort } from '../support/free-port.js'
+import { idleFromNow } from '../support/idle-from-now.js'
 import { errorsOf, isDegraded, isTrue, isUp, marginMs, readiness, sharersAt, sharesNow, slowestOf, untilShared, writes } from '../support/redis-faults.js'
 import { replicate, startRedis } from '../support/redis-server.js'
 import { slowRedis } from '../support/slow-redis.js'
@@ -12,9 +13,9 @@ const soonMs = 100
 
 t.test('with a Redis that is dead at the start varve starts, is ready, answers, and uses it once it is there', async t => {
   const port = await freePort()
-  const began = performance.now()
+  const waited = idleFromNow()
   const sharers = await sharersAt(t, { url: `redis://127.0.0.1:${port}`, timeoutMs })
-  t.ok(performance.now() - began < 2000, 'it starts at once')
+  t.ok(waited() < 2000, 'it starts at once')
   const { one, fresh } = sharers
   t.notOk(await isUp(one))
   await isDegraded(t, one, /^Redis does not answer: connect ECONNREFUSED/)
@@ -29,12 +30,12 @@ t.test('with a Redis that is dead at the start varve starts, is ready, answers, 
 t.test('with a Redis that takes connections at the start and says nothing varve starts all the same', async t => {
   const redis = await startRedis(t)
   redis.freeze()
-  const began = performance.now()
+  const waited = idleFromNow()
   const sharers = await sharersAt(t, { url: redis.url, timeoutMs: soonMs })
-  t.ok(performance.now() - began < 2 * 10 * soonMs + 2000, 'it does not wait for ever')
+  t.ok(waited() < 2 * 10 * soonMs + 2000, 'it does not wait for ever')
   const { one, other, fresh } = sharers
   t.notOk(await isUp(one))
-  await isDegraded(t, one, /^Redis does not answer: not reached yet/)
+  await isDegraded(t, one, /^Redis does not answer: (?:not reached yet|Command timed out)/)
   t.ok(await slowestOf(t, one, [fresh(), fresh(), fresh()]) < marginMs)
   redis.thaw()
   await until(async () => await isUp(one) && await isUp(other), 'it is up', 3500)
@@ -113,6 +114,7 @@ t.test('a connection that leads nowhere is given up for another while Redis is p
   const redis = await startRedis(t)
   const net = await slowRedis(t, redis)
   const { one, fresh } = await sharersAt(t, { url: net.url, timeoutMs: soonMs })
+  await until(async () => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2, 'all connections are there')
   const before = net.connected
   net.hold()
   await slowestOf(t, one, Array.from({ length: 6 }, fresh))

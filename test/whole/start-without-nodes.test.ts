@@ -3,6 +3,7 @@ import { seal, unseal } from '../../src/replicas/seal.js'
 import { type Fault, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
+import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { at, control, nodeOf, portOf, published } from '../support/replicas.js'
 import { fromRedis, status } from '../support/said.js'
@@ -32,10 +33,15 @@ async function readBefore (t: Test, redis: RedisProcess, node: Sandbox, sign = '
   return bodies
 }
 
+/** A node whose port nobody is given while it is away. */
+async function nodeThatGoes (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
+  return await nodeOf(t, { ...options, port: await freePort() })
+}
+
 /** Has a replica start with its node down, and serve what another has shared. */
 async function startAlone (t: Test): Promise<{ redis: RedisProcess, node: Sandbox, bodies: Map<number, string>, late: TestVarve }> {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await nodeThatGoes(t)
   const bodies = await readBefore(t, redis, node)
   await node.close()
   const late = await replica(t, redis.url, node.url)
@@ -137,7 +143,7 @@ for (const isNodeFirst of [true, false]) {
   /** Loses the control key while no replica runs, and starts one and the node, which may be another by now. */
   const lose = async (t: Test, options: SandboxOptions, faults: readonly Fault[] = [], before: readonly Fault[] = []): Promise<{ redis: RedisProcess, back: Sandbox, late: TestVarve }> => {
     const redis = await startRedis(t)
-    const node = await nodeOf(t)
+    const node = await nodeThatGoes(t)
     for (const fault of before) node.faults.add(fault)
     const bodies = await readBefore(t, redis, node, before.length > 0 ? 'head' : 'hash')
     await node.close()
@@ -191,7 +197,7 @@ t.test('with the control key lost a new chain has a number above every one that 
   for (const isRefusing of [false, true]) {
     const redis = await startRedis(t)
     const slow = await slowRedis(t, redis)
-    const node = await nodeOf(t)
+    const node = await nodeThatGoes(t)
     await readBefore(t, redis, node)
     await node.close()
     const [key = ''] = await upstreamsIn(redis)
@@ -209,7 +215,7 @@ t.test('with the control key lost a new chain has a number above every one that 
 
 t.test('a record of an older version, which bears only a number, leads to what the control key says of it; where that is lost it proves nothing', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await nodeThatGoes(t)
   const bodies = await readBefore(t, redis, node)
   const [key = ''] = await upstreamsIn(redis)
   await node.close()
@@ -229,7 +235,7 @@ t.test('a record of an older version, which bears only a number, leads to what t
 
 t.test('a chain that is taken up from another id is known by its own blocks alone', async t => {
   const redis = await startRedis(t)
-  const [four, nine] = [await nodeOf(t, { blocks: 1400 }), await nodeOf(t, { chainId: 9, seed: 2 })]
+  const [four, nine] = [await nodeThatGoes(t, { blocks: 1400 }), await nodeOf(t, { chainId: 9, seed: 2 })]
   await readBefore(t, redis, four)
   const other = await replica(t, redis.url, nine.url)
   const marks = async (): Promise<string | null> => await redis.client.hget('varve:1:control 9', 'g1')

@@ -52,17 +52,17 @@ async function sendLate (t: Test, { varve, node, next }: Stage, kind: Kind, name
 }
 
 t.test('what a node sends on an idle connection is nobody\'s answer: the connection ends', async t => {
-  const stage = await stageOf(t, { upstream: { maxConcurrent: 1 } })
+  const stage = await stageOf(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const [name, more] of surplus) for (const kind of kinds) await sendLate(t, stage, kind, name, more(kind), false)
 })
 
 t.test('what a node has sent before it was asked is nobody\'s answer, though it came with the question', async t => {
-  const stage = await stageOf(t, { upstream: { maxConcurrent: 1 } })
+  const stage = await stageOf(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const kind of kinds) for (let round = 0; round < 5; round++) await sendLate(t, stage, kind, 'a whole answer', poison(kind), true)
 })
 
 t.test('what waits for a connection is not answered by what is left over on it', async t => {
-  const { varve, node, next } = await stageOf(t, { upstream: { maxConcurrent: 1 } })
+  const { varve, node, next } = await stageOf(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const kind of kinds.filter(({ isKept, isPassed }) => isKept || isPassed)) {
     const [first, second] = [kind.truth(next()), kindOf(kind.name === 'modules' ? 'table item' : 'modules').truth(next())]
     tellOf(second)

@@ -37,7 +37,7 @@ export interface Stage {
 export async function stageOf (t: Test, change: Parameters<typeof varveAt>[2] = {}): Promise<Stage> {
   const node = await lyingNode(t)
   const { upstream, ...rest } = change
-  const varve = await varveAt(t, node.url, { passThrough: 'all', latest: { infoMs: 0, gasMs: 0, promote: false }, ...rest, upstream: { timeoutMs: 700, ...upstream } })
+  const varve = await varveAt(t, node.url, { passThrough: 'all', latest: { infoMs: 0, gasMs: 0, promote: false }, ...rest, upstream: { timeoutMs: 2000, ...upstream } })
   let nth = 0
   return { varve, node, next: () => ++nth }
 }

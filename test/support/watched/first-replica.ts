@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { until } from '../until.js'
 import { blockAt, eventsFrom, itemAt, latestModules, type Line, modulesAt, type Scene, sends } from './scene.js'
 import { app } from './stage.js'
 
@@ -62,10 +63,15 @@ async function refusals (scene: Scene): Promise<void> {
 
 /** A wait that is over with the next blocks, and one in vain. */
 async function waits (scene: Scene): Promise<void> {
-  const { stage: { first, nodes: { whole } }, facts, lowest } = scene
+  const { stage: { first, nodes: { whole }, growth }, facts, lowest } = scene
   const atLeast = (version: bigint): Record<string, string> => ({ 'x-varve-min-ledger-version': String(version) })
+  // Or the next block may be there before the read is.
+  growth.halt()
   const { version } = whole.ledger.head
-  await sends(scene, first, blockAt(lowest), 'hit_memory', {}, atLeast(version + 1n))
+  const waiting = sends(scene, first, blockAt(lowest), 'hit_memory', {}, atLeast(version + 1n))
+  await until(async () => await first.metric('varve_waiting_for_version') === 1, 'it waits')
+  growth.go()
+  await waiting
   await sends(scene, first, blockAt(lowest), 'refused', { status: 404, leastMs: 1000 }, atLeast(version + 1_000_000_000n))
   facts.add('waits reached')
   facts.add('waits timeout')

@@ -49,7 +49,9 @@ export function askedNow ({ nodes: { whole, behind, dead, strange } }: Stage): A
 /** By how much Prometheus prolongs what it saw of each replica: half an interval at most, or the whole way where an end is nearer than 1.1 of one. */
 export async function prolonged (prometheus: Prometheus, range: string, seconds: number, at: number): Promise<Map<string, number>> {
   const ups = await prometheus.query(`up[${range}]`, at)
-  return new Map(ups.map(({ labels, points }) => {
+  return new Map(ups.map(({ labels, points: all }) => {
+    // Of a scrape that failed there is nothing but that it did.
+    const points = all.filter(([, up]) => up === 1)
     const first = points[0]?.[0] ?? NaN
     const last = points.at(-1)?.[0] ?? NaN
     const between = (last - first) / (points.length - 1)
