@@ -7,6 +7,7 @@ const src = resolve(import.meta.dirname, '../src')
 // Who may import whom: the table of ARCHITECTURE.md. A folder may always import itself.
 const mayImport: Record<string, readonly string[]> = {
   within: [],
+  'lines-in': [],
   names: ['within'],
   ledger: [],
   reads: ['ledger'],
@@ -22,9 +23,9 @@ const mayImport: Record<string, readonly string[]> = {
   sandbox: [],
   warm: ['nodes', 'reads'],
   moving: ['replicas', 'cache', 'redis', 'reads', 'ledger'],
-  replay: ['within', 'reads'],
+  replay: ['within', 'lines-in', 'reads'],
   workers: ['within', 'clients', 'config', 'nodes', 'reads', 'ledger'],
-  cli: ['within', 'names', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'moving', 'replay', 'workers']
+  cli: ['within', 'names', 'lines-in', 'server', 'proxy', 'replicas', 'cache', 'clients', 'nodes', 'redis', 'reads', 'ledger', 'config', 'metrics', 'sandbox', 'warm', 'moving', 'replay', 'workers']
 }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.

@@ -1,11 +1,14 @@
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { createInterface } from 'node:readline'
 import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { linesIn } from '../lines-in.js'
 
-// Instead of a file: what is sent to the command itself.
-const inputName = '-'
+/** Instead of a file: what is piped in. */
+export const inputName = '-'
+
+// The largest body that any varve takes, and room for what stands before it; what is longer is no log.
+const mostBytes = 16 * 1024 * 1024
 
 /** How long files are together; undefined where one of them does not say, or is not there, which is told when its turn comes. */
 export async function sizeOfFiles (files: readonly string[]): Promise<number | undefined> {
@@ -15,13 +18,20 @@ export async function sizeOfFiles (files: readonly string[]): Promise<number | u
   return found.every(file => file?.isFile()) ? found.reduce((sum, file) => sum + (file?.size ?? 0), 0) : undefined
 }
 
-/** The lines of files, one after another; those that end in .gz, as old logs do, are unpacked on the way. */
-export async function * linesOfFiles (files: readonly string[], input: () => Readable): AsyncGenerator<string> {
+/** The lines of files, one after another, until the signal; those that end in .gz, as old logs do, are unpacked on the way. */
+export async function * linesOfFiles (files: readonly string[], input: () => Readable, signal: AbortSignal): AsyncGenerator<string> {
   for (const file of files) {
+    const bytes = file === inputName ? input() : bytesOf(file)
+    // A pipe may say nothing for as long as it likes.
+    const letGo = (): void => { bytes.destroy() }
+    signal.addEventListener('abort', letGo, { once: true })
     try {
-      yield * createInterface({ input: file === inputName ? input() : bytesOf(file), crlfDelay: Infinity })
+      for await (const { text } of linesIn(bytes, mostBytes)) yield text
     } catch (error) {
+      if (signal.aborted) return
       throw new Error(`${file === inputName ? 'what is piped in' : file} cannot be read: ${(error as Error).message}`, { cause: error })
+    } finally {
+      signal.removeEventListener('abort', letGo)
     }
   }
 }

@@ -7,7 +7,7 @@ import { bytesIn, factsOf, grouped, lineOf, type Progress, timeIn } from '../war
 import { Tally } from '../warm/tally.js'
 import { runWarming, type Warming } from '../warm/warming.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { linesOfFiles, sizeOfFiles } from './lines-of-files.js'
+import { inputName, linesOfFiles, sizeOfFiles } from './lines-of-files.js'
 import { Telling } from './telling.js'
 
 /** The flags of `warm`, as they were typed. */
@@ -32,8 +32,8 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const url = urlOf(flags.url ?? defaultUrl)
   const workers = wholeNumber('concurrency', flags.concurrency, 8, mostAtOnce)
   const perSecond = flags.rate === undefined ? undefined : wholeNumber('rate', flags.rate, 0, 1_000_000)
-  const warming = files.length > 0 ? await linesOf(flags, files, io.in) : blocksOf(flags)
   const stopping = new AbortController()
+  const warming = files.length > 0 ? await linesOf(flags, files, io.in, stopping.signal) : blocksOf(flags)
   const tally = new Tally()
   const asking = new Asking({ url, connections: workers, perSecond, key: io.environment['VARVE_CLIENT_KEY'], tally, now: () => performance.now(), signal: stopping.signal })
   const cut = (): void => { asking.cut() }
@@ -68,9 +68,10 @@ function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks 
   return new Blocks(range)
 }
 
-async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[], input: () => Readable): Promise<Lines> {
+async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[], input: () => Readable, signal: AbortSignal): Promise<Lines> {
+  if (files.indexOf(inputName) !== files.lastIndexOf(inputName)) throw new UsageError(`warm takes ${inputName} once`)
   if (from !== undefined || to !== undefined || transactions !== undefined) throw new UsageError('warm takes a range of blocks or files of reads, not both')
-  return new Lines(files, linesOfFiles(files, input), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER), await sizeOfFiles(files))
+  return new Lines(files, linesOfFiles(files, input, signal), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER), await sizeOfFiles(files))
 }
 
 function summaryOf ({ warming: { noun, reads }, tally, tookMs }: Progress, { aside, lost }: Warming): string {

@@ -1,3 +1,4 @@
+import { linesIn } from '../lines-in.js'
 import { type Head, type Pair, readHead, readPair } from './form.js'
 
 /** A line of a file that is not what it should be, by its number. */
@@ -23,7 +24,6 @@ export interface Recording extends Head {
   readonly isTorn: boolean
 }
 
-const newline = 0x0a
 // Who has so many may have the wrong file altogether.
 const mostMistakes = 10
 
@@ -48,29 +48,4 @@ export async function readRecording (chunks: AsyncIterable<Buffer>): Promise<Rec
   if (number === 0) mistakes.push({ line: 1, expected: 'expected the first line of a recording, and the file is empty' })
   if (mistakes.length > 0 || head === undefined) throw new NoRecording(mistakes)
   return { ...head, pairs, isTorn }
-}
-
-interface Line {
-  readonly text: string
-  readonly isEnded: boolean
-}
-
-// By the byte, since what reads lines of text takes other signs for the end of one too.
-async function * linesIn (chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
-  let begun: Buffer[] = []
-  for await (const chunk of chunks) {
-    let from = 0
-    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
-      yield { text: textOf([...begun, chunk.subarray(from, at)]), isEnded: true }
-      begun = []
-      from = at + 1
-    }
-    begun.push(chunk.subarray(from))
-  }
-  const rest = textOf(begun)
-  if (rest !== '') yield { text: rest, isEnded: false }
-}
-
-function textOf (parts: readonly Buffer[]): string {
-  return Buffer.concat(parts).toString()
 }

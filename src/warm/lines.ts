@@ -54,7 +54,7 @@ export class Lines implements Warming {
 
   async work ({ asking, tally, signal }: Run): Promise<void> {
     while (!signal.aborted) {
-      const taken = await this.#take()
+      const taken = await this.#take(signal)
       if (taken === undefined) return
       const { number, text } = taken
       const wanted = readInLine(text)
@@ -73,19 +73,20 @@ export class Lines implements Warming {
     }
   }
 
-  async #take (): Promise<{ number: number, text: string } | undefined> {
-    const taken = this.#taking.then(async () => await this.#next())
+  async #take (signal: AbortSignal): Promise<{ number: number, text: string } | undefined> {
+    const taken = this.#taking.then(async () => await this.#next(signal))
     this.#taking = taken.catch(() => {})
     return await taken
   }
 
-  async #next (): Promise<{ number: number, text: string } | undefined> {
+  async #next (signal: AbortSignal): Promise<{ number: number, text: string } | undefined> {
     while (!this.#isOver) {
       // What has failed once seems to be at its end when it is asked again.
       if (this.#failure !== undefined) throw this.#failure
       const line = await this.#lines.next().catch((error: Error) => { throw this.#failure = new OutOfReach(error.message) })
       if (line.done === true) {
-        this.#isOver = true
+        // Who is told to stop hears no more of it.
+        this.#isOver = !signal.aborted
         return undefined
       }
       this.#number++

@@ -10,6 +10,7 @@ import { run, start } from '../cli/command.js'
 import { item } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 function fileWith (t: Test, text: string | Buffer, name = 'reads.txt'): string {
@@ -130,6 +131,21 @@ t.test('old logs are read packed as they lie there, one that breaks off is told 
   t.teardown(() => { child.kill('SIGKILL') })
   child.stdin.end(lines(0, 20))
   t.match(await text(child.stdout), /^20 reads in .*: 20 were there already, 0 are kept now\n/)
+})
+
+t.test('a pipe that says nothing more keeps nobody who is told to end, and what has no lines is told', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), 'warm', '-', '--url', varve.url], { env: {}, stdio: ['pipe', 'ignore', 'pipe'] })
+  t.teardown(() => { child.kill('SIGKILL') })
+  const ended = once(child, 'exit')
+  child.stdin.write(`GET /v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - 5n}\n`)
+  await until(async () => (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}') ?? 0) === 1, 'it is read')
+  child.kill('SIGTERM')
+  t.equal(await text(child.stderr), `varve: not all was read; go on with\n  varve warm --skip 1 - --url ${varve.url}\n`)
+  t.same(await ended, [1, null])
+  const long = start(t, ['warm', '-', '--url', varve.url], { input: `GET /v1\n${'x'.repeat(17 * 1024 * 1024)}` })
+  t.match([await long.code, long.err()], [1, /^varve: what is piped in cannot be read: line 2 is longer than 16777216 bytes\nvarve: not all was read; go on with\n {2}varve warm --skip 1 - --url/])
+  t.match(await run(t, ['warm', '-', 'reads.txt', '-']), { code: 2, err: /^varve: warm takes - once/ })
 })
 
 t.test('Ctrl-C in a file prints the line to go on from, and lines that were done are left out', async t => {
