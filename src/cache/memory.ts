@@ -74,6 +74,8 @@ export class Memory {
 
   /** Keeps an entry, unless it is dearer than the whole tier; tells whether it did. */
   set (entry: Entry): boolean {
+    // What a node has said is its own, though it was put together before.
+    this.#joined.delete(entry.key)
     const isKept = this.#put(entry)
     if (isKept) this.#tally.wrote()
     return isKept
@@ -93,7 +95,11 @@ export class Memory {
 
   /** Puts what has become of an entry in its place, unless it has gone meanwhile or would be dearer than the whole tier; tells whether it did. */
   replace (entry: Entry, by: Entry): boolean {
-    return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#put(by)
+    const cost = costOf(by)
+    const isJoined = this.#joined.has(entry.key)
+    if (this.#entries.peek(entry.key) !== entry || cost > (isJoined ? this.#joined : this.#entries).maxSize || !this.#put(by)) return false
+    if (isJoined) this.#joined.set(entry.key, cost)
+    return true
   }
 
   /** Forgets an entry. */

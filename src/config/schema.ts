@@ -108,7 +108,7 @@ export const configSchema = z.strictObject({
       requestsPerSecond: positive.nullable().default(null),
       burst: positive.nullable().default(null),
       exemptHits: z.boolean().default(true)
-    }).prefault({})
+    }).prefault({}).refine(({ requestsPerSecond, burst }) => burst === null || requestsPerSecond !== null, 'expected requestsPerSecond too where there is a burst')
   }).prefault({}),
   clients: z.strictObject({
     required: z.boolean().default(false),
@@ -120,7 +120,9 @@ export const configSchema = z.strictObject({
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
   cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*') }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
-}).superRefine(({ workers, upstreams, head }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, head }, context) => {
+  // Port 0 is another one each time.
+  if (listen === admin.listen && hostAndPort(listen).port !== 0) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message: 'expected an address of its own, not that of listen' })
   const few = upstreams.findIndex(upstream => !isEnoughFor(workers, upstream, head.pollMs))
   if (few !== -1) context.addIssue({ code: 'custom', path: ['workers'], message: `expected so few that each has a share of upstreams.${few}.maxConcurrent and requestsPerSecond` })
 })

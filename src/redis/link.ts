@@ -146,6 +146,7 @@ export class RedisLink {
       if (!isWordOf(error)) {
         // What came of a broken connection says less than what broke it.
         if (error instanceof RedisFailure || isReply(error)) this.#lastError = error.message
+        else if (isGivenUp(error)) this.#lastError = late.message
         if (operation !== 'probe') this.#failed()
       }
       throw error
@@ -158,6 +159,11 @@ export class RedisLink {
 /** Whether an error is Redis's own word on one command, and not that it cannot or will not serve. */
 function isWordOf (error: unknown): boolean {
   return isReply(error) && !/^(?:NOAUTH|WRONGPASS|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
+}
+
+/** Whether the client gave up waiting by itself, as it does where this process stood still for longer than it ever waits. */
+function isGivenUp (error: unknown): boolean {
+  return error instanceof Error && error.message === 'Command timed out'
 }
 
 function isReply (error: unknown): error is Error {

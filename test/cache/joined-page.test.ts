@@ -162,3 +162,22 @@ t.test('as many events are put together as came at once, of this chain, until a 
   limit.gaveAll('4.2', 5n)
   t.same([allowed('4.1'), allowed('4.2')], [0, 5])
 })
+
+t.test('what is put together keeps to its share of the tier with its coded forms too, and what a node says in its place is a node\'s', async t => {
+  const inStream = (stream: string, text = ''): Entry => pageOf(0, 20, { stream, body: bodyOf(0, 20, text) })
+  const cost = costOf(inStream('a'))
+  const memory = new Memory(16 * 3 * cost + 15, { wrote: () => {}, evicted: () => {} }, () => 0)
+  const pages = ['a', 'b', 'c'].map(stream => inStream(stream))
+  for (const page of pages) memory.setJoined(page)
+  const [first, , third] = pages as [Entry, Entry, Entry]
+  const left = (): string[] => ['a', 'b', 'c', 'd', 'e', 'f'].filter(stream => memory.get(inStream(stream).key) !== undefined)
+  t.same(left(), ['a', 'b', 'c'])
+  t.ok(memory.replace(third, inStream('c', 'xxxx')))
+  t.same(left(), ['b', 'c'], 'the one that was put together first makes room')
+  t.notOk(memory.replace(memory.get(third.key) ?? third, inStream('c', 'x'.repeat(cost))), 'a form that takes more than all of the share is not kept')
+  memory.set(first)
+  memory.setJoined(first)
+  memory.set(first)
+  for (const stream of ['d', 'e', 'f']) memory.setJoined(inStream(stream))
+  t.same(left(), ['a', 'd', 'e', 'f'])
+})

@@ -237,6 +237,7 @@ __proto__: 1
     'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -',
     'cache.size': keys('memory, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
+    'limits.client': 'expected requestsPerSecond too where there is a burst',
     'limits.client.perSecond': keys('requestsPerSecond, burst, exemptHits'),
     'limits.body': keys('bodyKb, headerKb, connections, loopLagMs, client'),
     'clients.keys.0.key': 'expected a key of printable ASCII without blanks',
@@ -298,6 +299,12 @@ t.test('TLS takes both files or neither', async t => {
   for (const tls of ['{ certFile: package.json }', '{ keyFile: LICENSE }', '{ certFile: package.json, keyFile: null }']) {
     expectMistakes(t, () => load(t, `tls: ${tls}`), { tls: 'expected both certFile and keyFile, or neither' })
   }
+})
+
+t.test('what would not start, or would do nothing, is refused: one address for both listeners, a burst without a rate', async t => {
+  expectMistakes(t, () => load(t, 'listen: 127.0.0.1:8080\nadmin: { listen: 127.0.0.1:8080 }'), { 'admin.listen': 'expected an address of its own, not that of listen' })
+  t.equal(load(t, 'listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }').config.admin.listen, '127.0.0.1:0')
+  expectMistakes(t, () => load(t, 'limits: { client: { burst: 20 } }'), { 'limits.client': 'expected requestsPerSecond too where there is a burst' })
 })
 
 t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the name of their master', async t => {
