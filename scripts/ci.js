@@ -1,27 +1,31 @@
-import { filesIn } from './compile.js'
-import { checkCoverage, forgetCoverage } from './coverage.js'
+import { checkCoverage } from './coverage.js'
+import { runFast } from './fast.js'
 import { say } from './ground.js'
 import { makeReady } from './ready.js'
-import { close, jobs, runTap } from './tap.js'
+import { fastCoverage, recordedResult } from './recorded.js'
+import { suites } from './suites.js'
+import { close, jobs, runTap, sumOf } from './tap.js'
+
+// Long enough to reach every fault and every kind of request once; `npm run nightly` goes on for longer.
+const firstSeconds = { SOAK_SECONDS: '30', RUNS_FACTOR: '0.4', FUZZ_REQUESTS: '5000' }
 
 close(await check())
 
 async function check () {
   const faults = await makeReady()
   if (faults.length > 0) return { faults }
+  const { whole, waiting, alone } = suites()
 
-  const files = filesIn('test').filter(file => file.endsWith('.test.ts'))
-  const isLong = file => file.startsWith('test/long/')
-  say('running the tests, those of whole replicas and processes among them, to see what they leave out ...')
-  forgetCoverage()
-  const whole = await runTap('--coverage-report=json', '--allow-incomplete-coverage', '--timeout=120', jobs, ...files.filter(file => !isLong(file)))
-  const gaps = checkCoverage()
+  const recorded = recordedResult()
+  if (recorded !== undefined) say(`the fast tests passed on this very tree: ${recorded.passed} assertions, not run again`)
+  const fast = recorded === undefined ? await runFast() : { count: recorded, code: 0 }
+
+  say('running the tests of whole replicas and processes ...')
+  const replicas = await runTap(['--coverage-report=json', '--allow-incomplete-coverage', '--timeout=120', jobs, ...whole])
+  const gaps = await checkCoverage(fastCoverage)
   say('running the longer checks ...')
-  // One at a time: they measure, and must not take each other's time.
-  const long = await runTap('--disable-coverage', '--timeout=600', '--jobs=1', ...files.filter(isLong))
-  return { count: sumOf(whole.count, long.count), code: whole.code || long.code, faults: gaps }
-}
-
-function sumOf (a, b) {
-  return { passed: a.passed + b.passed, failed: [...a.failed, ...b.failed], skipped: [...a.skipped, ...b.skipped] }
+  const long = await runTap(['--disable-coverage', '--timeout=600', jobs, ...waiting])
+  say('running the checks that measure, one at a time ...')
+  const measuring = await runTap(['--disable-coverage', '--timeout=600', '--jobs=1', ...alone], { env: firstSeconds })
+  return sumOf([fast, replicas, { faults: gaps }, long, measuring])
 }

@@ -9,5 +9,5 @@ async function follow () {
   const faults = await makeReady()
   if (faults.length > 0) return { faults }
   say('running every block of README.md and docs/ in a fresh clone of what is committed ...')
-  return await runTap('--disable-coverage', '--timeout=600', '--jobs=1', 'test/long/readme.test.ts')
+  return await runTap(['--disable-coverage', '--timeout=600', '--jobs=1', 'test/long/readme.test.ts'])
 }

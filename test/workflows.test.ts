@@ -17,7 +17,7 @@ const jobs = Object.entries(workflows).flatMap(([file, { jobs }]) => Object.entr
 const steps = jobs.flatMap(({ where, job }) => job.steps.map(step => ({ where, step })))
 
 t.test('a workflow has no permission but what it names, and nobody\'s pull request runs with any', async t => {
-  t.same(Object.keys(workflows).sort(), ['ci.yml', 'release.yml'])
+  t.same(Object.keys(workflows).sort(), ['ci.yml', 'nightly.yml', 'release.yml'])
   for (const [file, workflow] of Object.entries(workflows)) {
     t.type(workflow.permissions, 'object', file)
     for (const trigger of ['pull_request_target', 'workflow_run', 'issue_comment']) t.notOk(trigger in workflow.on, `${file}: ${trigger}`)
@@ -44,7 +44,7 @@ t.test('no password is kept for a workflow, and nothing from outside is put into
 
 t.test('every script that a workflow calls exists', async t => {
   const called = steps.flatMap(({ where, step }) => [...(step.run ?? '').matchAll(/\bnpm (?:run (?:--silent )?([\w:-]+)|(test|start)\b)/g)].map(match => ({ where, name: match[1] ?? match[2] ?? '' })))
-  t.same([...new Set(called.map(({ name }) => name))].sort(), ['ci', 'release:notes', 'release:sbom', 'test'])
+  t.same([...new Set(called.map(({ name }) => name))].sort(), ['ci', 'nightly', 'release:notes', 'release:sbom', 'test'])
   for (const { where, name } of called) t.ok(scripts[name], `${where}: ${name}`)
   for (const [name, script] of Object.entries(scripts)) for (const [file] of script.matchAll(/\b[a-z]+\/[a-z-]+\.js\b/g)) t.ok(existsSync(join(root, file)), `${name}: ${file}`)
   t.ok(steps.some(({ where, step }) => where.startsWith('ci.yml') && step.run === '.ci/run'))

@@ -5,7 +5,7 @@ import { lines, statuses, types } from '../support/deceptive/lies/heads.js'
 import { positions } from '../support/deceptive/lies/positions.js'
 import { tryLies } from '../support/deceptive/trial.js'
 
-// All kinds take too long here; `npm run ci` has the rest.
+// All kinds take too long here; `npm run nightly -- lies` has the rest.
 const some = 1
 
 t.test('whatever a node says of the length of an answer, a client sees it whole or not at all', async t => {
