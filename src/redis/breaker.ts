@@ -80,6 +80,7 @@ export class Breaker {
 
   #change (state: BreakerState): void {
     this.#state = state
-    this.#onChange(state)
+    // A connection that varve itself ended is no outage.
+    if (!this.#isOver) this.#onChange(state)
   }
 }
