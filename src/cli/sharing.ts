@@ -72,7 +72,6 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   // Whether Redis was away since the others were heard: they may have begun anew meanwhile.
   let isInDoubt = false
   const look = async (): Promise<void> => { await agreement?.look() }
-  const tellOfAbsence = (reason: string): void => { log.warn({ reason }, 'Redis does not answer: reads go on without it') }
   const link = new RedisLink(clientFor(place), {
     timeoutMs,
     probeKey: `${prefix}probe`,
@@ -84,7 +83,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     },
     onDown: reason => {
       isInDoubt = true
-      tellOfAbsence(reason)
+      log.warn({ reason }, `Redis ${link.fault}: reads go on without it`)
     }
   })
   const health = new RedisHealth(link)
@@ -112,12 +111,11 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
           ...(buckets?.refusal === undefined ? [] : [`Redis does not count for clients' limits, which hold for each process alone: ${buckets.refusal}`]),
           ...(purges.hasPending || generations?.isLeaving === true ? ['Redis is not read: it could not be told of all purges yet'] : [])
         ]
-      : [`Redis does not answer: ${link.lastError}`],
+      : [`Redis ${link.fault}: ${link.lastError}`],
     start: async whoDecides => {
       generations = whoDecides
       agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, now, onHeard: () => { isInDoubt = false }, onLooked: () => { store.resume() } })
       await link.start()
-      if (!link.isUp) tellOfAbsence(link.lastError)
       news.start()
       health.start()
       agreement.start()

@@ -56,7 +56,7 @@ export async function openShelf (config: Config, perSecond: number | undefined, 
   await link.start()
   if (!link.isUp) {
     link.stop()
-    throw new Error(`Redis does not answer: ${link.lastError}`)
+    throw new Error(`Redis ${link.fault}: ${link.lastError}`)
   }
   const keys = new SharedKeys(link, prefix, ttlSeconds)
   return {

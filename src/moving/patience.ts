@@ -62,5 +62,5 @@ export class Patience {
 function sentenceOf (message: string, link: RedisLink): string {
   if (message.startsWith('OOM')) return `Redis is full: ${message}; give it more room, or the maxmemory-policy allkeys-lru`
   if (settled.test(message) || message.startsWith('READONLY')) return `Redis refuses: ${message}`
-  return `Redis does not answer: ${link.isUp ? message : link.lastError}`
+  return link.isUp ? `Redis does not answer: ${message}` : `Redis ${link.fault}: ${link.lastError}`
 }

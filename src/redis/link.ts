@@ -26,6 +26,9 @@ export interface LinkOptions {
 /** Redis gave no answer, or none in time, or was not asked because it is known to be sick. */
 export class RedisFailure extends Error {}
 
+/** Why Redis is not used: it rejects the user, the password or the permission of varve, or gives no answer. */
+export type RedisFault = 'authentication failed' | 'does not answer'
+
 // How long a server that refuses writes is put up with before another connection is tried.
 const shortestStayMs = 1000
 const longestStayMs = 60_000
@@ -40,6 +43,7 @@ export class RedisLink {
   readonly #breaker: Breaker
   #lastError = 'not reached yet'
   #isFailureTold = false
+  #reported: RedisFault | undefined
   #doubt: Promise<void> | undefined
   #stayMs = shortestStayMs
   #stayUntilMs = -Infinity
@@ -48,8 +52,9 @@ export class RedisLink {
     this.#client = client
     this.#options = options
     this.#breaker = new Breaker(async () => { await this.#probe() }, state => {
-      if (state === 'closed') options.onUp()
-      else options.onDown(this.#lastError)
+      if (state === 'open') return this.#reportDown()
+      this.#reported = undefined
+      options.onUp()
     })
     client.on('error', (error: Error) => { this.#connectionFailed(error.message) })
     // A cluster tells only here what is wrong with one of its servers.
@@ -76,6 +81,12 @@ export class RedisLink {
     return this.#lastError
   }
 
+  /** Why it is not used while it is down. */
+  get fault (): RedisFault {
+    // Sentinels and clusters wrap the server's own words.
+    return /\b(?:WRONGPASS|NOAUTH|NOPERM|ERR invalid password)\b/.test(this.#lastError) ? 'authentication failed' : 'does not answer'
+  }
+
   /** Begins to connect; resolves when the first attempt has come to an end, well or not. */
   async start (): Promise<void> {
     this.#breaker.open()
@@ -86,6 +97,7 @@ export class RedisLink {
     // The error listener has heard of what fails here.
     const connected = this.#client.connect().then(async () => { await this.#breaker.probeNow() }, () => {})
     await within(this.#options.timeoutMs * 10, Promise.race([connected, settled]))
+    if (!this.isUp && this.#reported === undefined) this.#reportDown()
   }
 
   /** Asks, unless it is known to be in vain; fails in time. An answer that says no is an answer, but for one that refuses varve itself. */
@@ -118,9 +130,20 @@ export class RedisLink {
 
   // Of several errors in one attempt the first is the cause.
   #connectionFailed (reason: string): void {
-    if (!this.#isFailureTold) this.#lastError = reason
+    if (!this.#isFailureTold) this.#failedWith(reason)
     this.#isFailureTold = true
     this.#options.tally.redisFailed('connect')
+  }
+
+  // Reports a rejected password also where an outage came first: it does not pass by itself.
+  #failedWith (reason: string): void {
+    this.#lastError = reason
+    if (!this.isUp && this.fault === 'authentication failed' && this.#reported !== this.fault) this.#reportDown()
+  }
+
+  #reportDown (): void {
+    this.#reported = this.fault
+    this.#options.onDown(this.#lastError)
   }
 
   async #probe (): Promise<void> {
@@ -143,10 +166,11 @@ export class RedisLink {
     } catch (error) {
       tally.redisFailed(operation)
       if (isReply(error) && error.message.startsWith('READONLY')) this.#leaveReplica()
-      if (!isWordOf(error)) {
+      // A probe asks for nothing that Redis could deny for that one command alone.
+      if (!isWordOf(error) || operation === 'probe') {
         // What came of a broken connection says less than what broke it.
-        if (error instanceof RedisFailure || isReply(error)) this.#lastError = error.message
-        else if (isGivenUp(error)) this.#lastError = late.message
+        if (error instanceof RedisFailure || isReply(error)) this.#failedWith(error.message)
+        else if (isGivenUp(error)) this.#failedWith(late.message)
         if (operation !== 'probe') this.#failed()
       }
       throw error

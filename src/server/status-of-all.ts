@@ -1,5 +1,5 @@
 import { type RecentTold } from '../metrics/recent.js'
-import { type Readiness, type RedisState, type Status as StatusOfOne } from './status.js'
+import { type Readiness, type RedisTier, type Status as StatusOfOne } from './status.js'
 
 /** What one of several workers tells of itself. */
 export type Status = StatusOfOne & { readonly pid: number }
@@ -25,7 +25,7 @@ export function statusOfAll (statuses: readonly Status[], wanted: number, isStop
     pid: undefined,
     ...readinessOfAll(statuses, wanted, isStopping),
     upstreams: best?.upstreams.map(upstream => ({ ...upstream, underWay: sumOf(statuses, upstream.name, 'underWay'), waiting: sumOf(statuses, upstream.name, 'waiting') })) ?? [],
-    tiers: best && { memory: memoryOfAll(statuses), redis: { state: redisOfAll(statuses) } },
+    tiers: best && { memory: memoryOfAll(statuses), redis: redisOfAll(statuses) },
     recent,
     workers: statuses.map(({ pid, ready, degraded, position }) => ({ pid, ready, degraded, version: position?.version }))
   }
@@ -37,9 +37,9 @@ function memoryOfAll (statuses: readonly Status[]): Status['tiers']['memory'] {
 }
 
 // Where one does without it, that is what an operator should know.
-function redisOfAll (statuses: readonly Status[]): RedisState {
-  const states = statuses.map(({ tiers }) => tiers.redis.state)
-  return states.find(state => state === 'down') ?? states[0] ?? 'off'
+function redisOfAll (statuses: readonly Status[]): RedisTier {
+  const tiers = statuses.map(({ tiers: { redis } }) => redis)
+  return tiers.find(({ state }) => state === 'down') ?? tiers[0] ?? { state: 'off' }
 }
 
 function versionOf ({ position }: Status): bigint {

@@ -22,8 +22,8 @@ export interface StatusParts {
   readonly about: () => About
   readonly recent: { readonly told: RecentTold }
   readonly memory: { readonly entries: number, readonly bytes: number, readonly maxBytes: number }
-  /** Whether Redis answers; undefined where none is configured. */
-  readonly redis: { readonly isUp: boolean } | undefined
+  /** Whether Redis answers, and why it is not used; undefined where none is configured. */
+  readonly redis: { readonly isUp: boolean, readonly fault: string } | undefined
   /** What is wrong with the tier that replicas share. */
   readonly degradedShare: () => readonly string[]
   /** What is wrong with the certificate of the public listener. */
@@ -71,18 +71,21 @@ export function statusOf (parts: StatusParts) {
     upstreams: fleet.members.map(member => upstreamOf(member, position?.head.version)),
     tiers: {
       memory: { entries: memory.entries, bytes: memory.bytes, maxBytes: memory.maxBytes },
-      redis: { state: redisStateOf(redis) }
+      redis: redisTierOf(redis)
     },
     recent: recent.told
   }
 }
 
-/** Whether there is a shared store, and whether it answers. */
-export type RedisState = 'off' | 'up' | 'down'
+/** Whether there is a shared store, whether it answers, and why not. */
+export interface RedisTier {
+  readonly state: 'off' | 'up' | 'down'
+  readonly reason?: string
+}
 
-function redisStateOf (redis: StatusParts['redis']): RedisState {
-  if (redis === undefined) return 'off'
-  return redis.isUp ? 'up' : 'down'
+function redisTierOf (redis: StatusParts['redis']): RedisTier {
+  if (redis === undefined) return { state: 'off' }
+  return redis.isUp ? { state: 'up' } : { state: 'down', reason: redis.fault }
 }
 
 function upstreamOf (member: Member, shown: bigint | undefined) {

@@ -27,7 +27,7 @@ const faults: Fault[] = [
   { name: 'answers slower than a read may wait', isSilent: true, says: /^Redis does not answer: no answer in time/, begin: (_, net) => { net.delayMs = 3 * timeoutMs }, end: (_, net) => { net.delayMs = 0 } },
   { name: 'answers with something that is not its protocol', isSilent: false, says: /^Redis does not answer: Unknown RESP type/, begin: (_, net) => { net.answer = () => 'HTTP/1.1 400 Bad Request\r\n\r\n' }, end: (_, net) => { net.answer = undefined } },
   { name: 'cuts its connections and takes no new ones', isSilent: false, says: /^Redis does not answer: ./, begin: (_, net) => { net.isRefusing = true; net.cut() }, end: (_, net) => { net.isRefusing = false } },
-  { name: 'gets another password', isSilent: false, says: /^Redis does not answer: NOAUTH/, begin: async ({ client }, net) => { await client.config('SET', 'requirepass', 'other'); net.cut() }, end: async ({ client }) => { await client.config('SET', 'requirepass', '') } }
+  { name: 'gets another password', isSilent: false, says: /^Redis authentication failed: NOAUTH/, begin: async ({ client }, net) => { await client.config('SET', 'requirepass', 'other'); net.cut() }, end: async ({ client }) => { await client.config('SET', 'requirepass', '') } }
 ]
 
 for (const fault of faults) t.test(`a Redis that ${fault.name} costs a read its time at most, then nothing, and is used again afterwards`, async t => { await suffer(t, fault) })

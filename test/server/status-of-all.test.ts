@@ -37,4 +37,6 @@ t.test('what is kept is told of all workers together, and that Redis does not an
   t.match(statusOfAll([worker(1, 9), worker(2, 10)], 2, false, recent), { varve: { version: '1.2.3' }, tiers: { memory: { entries: 3, bytes: 200, maxBytes: 2000 }, redis: { state: 'off' } } })
   t.match(statusOfAll([worker(1, 9, [], 'up'), worker(2, 10, [], 'down')], 2, false, recent), { tiers: { redis: { state: 'down' } } })
   t.match(statusOfAll([worker(1, 9, [], 'up'), worker(2, 10, [], 'up')], 2, false, recent), { tiers: { redis: { state: 'up' } } })
+  const denied = { ...worker(2, 10), tiers: { memory: { entries: 0, bytes: 0, maxBytes: 0 }, redis: { state: 'down', reason: 'authentication failed' } } } as const
+  t.match(statusOfAll([worker(1, 9, [], 'up'), denied], 2, false, recent), { tiers: { redis: { state: 'down', reason: 'authentication failed' } } })
 })

@@ -93,7 +93,7 @@ t.test('whether Redis answers is told, and no secret of the configuration is', a
   await until(async () => (await told()).includes('"state":"down","reason"'), 'one node does not answer')
   t.notMatch(await told(), /s3cret/)
   await redis.kill()
-  await until(async () => (await told()).includes('"redis":{"state":"down"}'), 'it is gone')
+  await until(async () => (await told()).includes('"redis":{"state":"down","reason":"does not answer"}'), 'it is gone')
   t.notMatch(await told() + (await ask(varve.adminUrl, '/status')).body, /s3cret/)
 })
 

@@ -100,8 +100,8 @@ t.test('a Redis that is not there, wants another password, is full or goes away 
   t.match(await run(t, ['export', file, '--redis', redis.url]), { code: 0 })
   for (const command of ['export', 'import']) {
     t.match(await run(t, [command, file, '--redis', 'redis://127.0.0.1:9']), { code: 1, out: '', err: /^varve: Redis does not answer: .*ECONNREFUSED/ })
-    t.match(await run(t, [command, file, '--redis', `redis://:s3cret@${locked.host}`]), { code: 1, out: '', err: /^varve: Redis does not answer: (?!.*s3cret)WRONGPASS/ })
-    t.match(await run(t, [command, file, '--redis', `redis://${locked.host}`]), { code: 1, out: '', err: /^varve: Redis does not answer: NOAUTH/ })
+    t.match(await run(t, [command, file, '--redis', `redis://:s3cret@${locked.host}`]), { code: 1, out: '', err: /^varve: Redis authentication failed: (?!.*s3cret)WRONGPASS/ })
+    t.match(await run(t, [command, file, '--redis', `redis://${locked.host}`]), { code: 1, out: '', err: /^varve: Redis authentication failed: NOAUTH/ })
   }
   t.match(await run(t, ['import', file, '--redis', full.url]), { code: 1, err: /^varve: Redis is full: OOM .*; give it more room, or the maxmemory-policy allkeys-lru(?:; \d+ entries were written and stay: the same command goes on)?\n$/ })
   const [away] = await Promise.all([startRedis(t)])

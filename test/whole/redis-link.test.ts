@@ -47,7 +47,7 @@ t.test('with a wrong password varve says so, answers, and uses Redis once the pa
   const sharers = await sharersAt(t, { url: `redis://${redis.host}`, password: 'wrong', timeoutMs })
   const { one, fresh } = sharers
   t.notOk(await isUp(one))
-  await isDegraded(t, one, /^Redis does not answer: WRONGPASS/)
+  await isDegraded(t, one, /^Redis authentication failed: WRONGPASS/)
   t.ok(await slowestOf(t, one, [fresh(), fresh(), fresh()]) < marginMs)
   t.equal(await writes(one), 0)
   await redis.client.config('SET', 'requirepass', 'wrong')

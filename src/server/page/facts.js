@@ -44,16 +44,16 @@ export function showTiers (tiers, { columns, hits, keepable }) {
   const { entries, bytes: taken, maxBytes } = tiers.memory
   facts(byId('tiers'), [
     ['Memory', `${bytes(taken)} of ${bytes(maxBytes)}`, `${counted(entries, 'answer')}; ${percent(taken, maxBytes) ?? '0 %'} full`, maxBytes > 0 ? Math.min(1, taken / maxBytes) : 0],
-    ['Redis', ...redisIn(tiers.redis?.state)],
+    ['Redis', ...redisIn(tiers.redis)],
     ['Hits in memory', grouped(total('hit_memory')), hits === 0 ? '' : `${percent(total('hit_memory'), keepable)} of reads looked up`],
     ['Hits in Redis', grouped(total('hit_redis')), hits === 0 ? '' : `${percent(total('hit_redis'), keepable)} of reads looked up`]
   ])
 }
 
-function redisIn (state) {
-  switch (state) {
+function redisIn (redis) {
+  switch (redis?.state) {
     case 'up': return ['answers', 'what is read is shared with other varves']
-    case 'down': return ['does not answer', 'reads go on without it']
+    case 'down': return [redis.reason ?? 'does not answer', 'reads go on without it']
     case 'off': return ['off', 'what is read is not shared']
     default: return ['unknown']
   }

@@ -1,0 +1,53 @@
+import t, { type Test } from 'tap'
+import { ask } from '../support/client.js'
+import { isUp, type RedisChange } from '../support/redis-faults.js'
+import { startRedis } from '../support/redis-server.js'
+import { ok, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const message = 'Redis authentication failed: reads go on without it'
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+
+async function varveWith (t: Test, redis: RedisChange): Promise<TestVarve> {
+  const node = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  return await varveAt(t, node.url, { cache: { redis } })
+}
+
+/** Sees that /readyz, /status.json and the log name the rejection, and that none of them repeats a password. */
+async function saysSo (t: Test, varve: TestVarve, reason: RegExp): Promise<void> {
+  await until(() => varve.log.some(({ msg }) => msg === message), 'it is logged')
+  t.match(varve.log.filter(({ msg }) => msg === message), [{ level: 40, reason }], 'once')
+  const { body: readiness } = await ask(varve.adminUrl, '/readyz')
+  t.match(JSON.parse(readiness), { ready: true, degraded: [/^Redis authentication failed: /] })
+  t.match(JSON.parse(readiness), { degraded: [reason] })
+  const { body: status } = await ask(varve.adminUrl, '/status.json')
+  t.match(JSON.parse(status), { tiers: { redis: { state: 'down', reason: 'authentication failed' } } })
+  t.match(await varve.get(modules), { status: 200 }, 'reads go on')
+  t.notMatch(readiness + status + JSON.stringify(varve.log), /s3cret|r1ght/)
+}
+
+t.test('a wrong Redis password, or none where one is wanted, is reported as failed authentication', async t => {
+  const redis = await startRedis(t, { password: 'r1ght' })
+  for (const [place, reason] of [[{ url: `redis://:s3cret@${redis.host}` }, /WRONGPASS/], [{ url: `redis://${redis.host}` }, /NOAUTH/]] as const) {
+    await saysSo(t, await varveWith(t, place), reason)
+  }
+})
+
+t.test('a Redis user without the permissions that varve needs is reported as failed authentication', async t => {
+  const redis = await startRedis(t)
+  await redis.client.acl('SETUSER', 'cache', 'on', '>s3cret', '~other:*', '+@all')
+  await saysSo(t, await varveWith(t, { url: redis.url, username: 'cache', password: 's3cret' }), /NOPERM/)
+})
+
+t.test('a Redis password that is changed while varve runs is reported, and used again once it is right', async t => {
+  const redis = await startRedis(t)
+  const varve = await varveWith(t, { url: redis.url })
+  await until(async () => await isUp(varve), 'it is up')
+  await redis.client.config('SET', 'requirepass', 'r1ght')
+  await redis.client.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'SKIPME', 'yes')
+  await saysSo(t, varve, /NOAUTH/)
+  await redis.client.config('SET', 'requirepass', '')
+  await until(async () => await isUp(varve), 'it is up again')
+  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { degraded: [], tiers: { redis: { state: 'up', reason: undefined } } })
+})
