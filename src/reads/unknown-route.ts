@@ -28,9 +28,9 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   // A gateway that resolves them would be led out of /v1, whatever varve took them for.
   if (segments.some(part => part === '.' || part === '..')) throw invalidInput('the path holds a dot segment')
   if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowed('GET, HEAD, POST')
-  if (policy === 'none') throw notServed()
   // The latter makes a test node fail on purpose.
-  if (policy === 'reads' && (!isRead(method) || segments.includes('set_failpoint'))) throw notServed()
+  const needed = !isRead(method) || segments.includes('set_failpoint') ? 'all' : 'reads'
+  if (policy === 'none' || (policy === 'reads' && needed === 'all')) throw notForwarded(policy, needed)
   return local
 }
 
@@ -53,6 +53,10 @@ export function methodNotAllowed (allowed: string): Refusal {
 
 function notServed (): Refusal {
   return new Refusal(404, 'web_framework_error', 'not found')
+}
+
+function notForwarded (policy: PassThrough, needed: PassThrough): Refusal {
+  return new Refusal(404, 'web_framework_error', `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`)
 }
 
 // As often as any node decodes (facts, section 4).

@@ -123,3 +123,15 @@ t.test('what an unknown route is about is read where it is certain, since it onl
   t.equal(versionIn('/v1/transactions/auxiliary_info?start_version=5&limit=2'), 5n)
   t.equal(versionIn('/v1/accounts/0x1/transactions?start=5'), undefined, 'that is a sequence number')
 })
+
+t.test('a rejected route names the value of passThrough that would forward it', t => {
+  const cases: [string, string, PassThrough, string][] = [
+    ['POST', '/v1/transactions', 'reads', 'not forwarded: passThrough is reads, and this request needs passThrough: all'],
+    ['POST', '/v1/transactions/simulate', 'none', 'not forwarded: passThrough is none, and this request needs passThrough: all'],
+    ['GET', '/v1/spec.json', 'none', 'not forwarded: passThrough is none, and this request needs passThrough: reads'],
+    ['GET', '/v1/set_failpoint', 'none', 'not forwarded: passThrough is none, and this request needs passThrough: all']
+  ]
+  for (const [method, target, policy, message] of cases) t.throws(() => passedTarget(target, method, policy), { status: 404, code: 'web_framework_error', message })
+  t.throws(() => passedTarget('/v2/x', 'GET', 'none'), { message: 'not found' }, 'no value forwards what is not under /v1')
+  t.end()
+})

@@ -563,3 +563,11 @@ t.test('passing on leaves no warning of the process in an operator\'s log', asyn
   await new Promise(resolve => { setImmediate(resolve) })
   t.same(warned, [])
 })
+
+t.test('a transaction that is sent without passThrough: all is rejected with the setting that would forward it', async t => {
+  const node = await stubNode(t, (_request, response) => { ok(response, '{}') })
+  const varve = await varveAt(t, node.url)
+  const { status, body } = await varve.get('/v1/transactions', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })
+  t.equal(status, 404)
+  t.same(JSON.parse(body), { message: 'not forwarded: passThrough is reads, and this request needs passThrough: all', error_code: 'web_framework_error', vm_error_code: null })
+})
