@@ -13,6 +13,8 @@ export interface PurgerParts {
   readonly forgetting: Forgetting
   readonly sharing: Sharing | undefined
   readonly eventsDefault: () => number
+  /** Names the upstreams that serve another chain than the configured one. */
+  readonly chainMismatch: () => string | undefined
 }
 
 /** Does what an operator wants purged. */
@@ -24,12 +26,12 @@ export interface Purger {
 }
 
 /** Builds what purges. */
-export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDefault }: PurgerParts): Purger {
+export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDefault, chainMismatch }: PurgerParts): Purger {
   return {
     purge: async body => {
       const wanted = readPurge(body, { eventsDefault: eventsDefault() })
       const { chain } = tracker
-      if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
+      if (chain === undefined) throw unavailable(chainMismatch() ?? 'no node has been reached yet, so the chain is not known')
       if (wanted.all) {
         generations.startAfresh()
         const everywhere = await sharing?.look().then(() => generations.isAgreed, () => false) ?? true

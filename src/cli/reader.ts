@@ -6,6 +6,7 @@ import { Masking } from '../config/masking.js'
 import { type Config, hostAndPort, isShared } from '../config/schema.js'
 import { type Metrics } from '../metrics.js'
 import { Recent } from '../metrics/recent.js'
+import { chainMismatch } from '../nodes/chain-mismatch.js'
 import { type Parts } from '../proxy/parts.js'
 import { Stamper } from '../proxy/stamp.js'
 import { Access } from '../server/access.js'
@@ -105,7 +106,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     metrics,
     built,
     mask: text => masking.mask(text),
-    purger: purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: () => current.pages.eventsDefault }),
+    purger: purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: () => current.pages.eventsDefault, chainMismatch: () => chainMismatch(nodes.fleet.members, tracker) }),
     listen: async () => await listenOn(app, config.listen, 'listen'),
     begin: async () => {
       await sharing?.start(generations)
@@ -113,7 +114,9 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       await within(startMs, nodes.start())
       if (tracker.chain === undefined) await sharing?.recall()
       sharing?.look().catch(() => {})
-      if (tracker.chain === undefined) log.warn('no node has answered yet, and until one does reads are refused with 503: is each url of upstreams right, without /v1, and is GET /v1 answered there?')
+      const reason = chainMismatch(nodes.fleet.members, tracker)
+      if (reason !== undefined) log.error({ reason }, 'no upstream serves the configured chain, and until one does reads are refused with 503: is chainId that of your upstreams?')
+      else if (tracker.chain === undefined) log.warn('no node has answered yet, and until one does reads are refused with 503: is each url of upstreams right, without /v1, and is GET /v1 answered there?')
     },
     exchange: async next => {
       const serve = await exchangePublicApp(app, contextOf(next), nextId)

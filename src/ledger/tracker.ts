@@ -60,6 +60,11 @@ export class Tracker {
     return this.#generation
   }
 
+  /** The chain that the configuration names. */
+  get configuredId (): number | undefined {
+    return this.#configuredId
+  }
+
   /** The chain that was configured or learned, settled or not. */
   get chainId (): number | undefined {
     return this.#chainId

@@ -60,6 +60,11 @@ export class Member implements Choice {
     return this.#fence?.reason
   }
 
+  /** The chain that it serves, where it is not asked for data. */
+  get fencedChainId (): number | undefined {
+    return this.#fence?.chainId
+  }
+
   /** Whether it was seen to be of the chain that is served. */
   get isOfChain (): boolean {
     return this.standing.stamped !== undefined && this.#fence === undefined

@@ -1,5 +1,6 @@
 import { type Entry } from '../cache/entry.js'
 import { type Chain } from '../ledger/tracker.js'
+import { chainMismatch } from '../nodes/chain-mismatch.js'
 import { speaksOfNode } from '../reads/answer.js'
 import { classOf, flightKeyOf, keysOf, type Read, type ReadKeys } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
@@ -52,7 +53,7 @@ export async function answerRead (parts: Parts, read: Read): Promise<Outcome> {
 async function pin (parts: Parts): Promise<Chain> {
   if (parts.tracker.chain === undefined) await parts.settle()
   const { chain } = parts.tracker
-  if (chain === undefined) throw unavailable('no node has been reached yet, so the chain is not known')
+  if (chain === undefined) throw unavailable(chainMismatch(parts.nodes.members, parts.tracker) ?? 'no node has been reached yet, so the chain is not known')
   return chain
 }
 

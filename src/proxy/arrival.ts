@@ -1,5 +1,6 @@
 import { type Arrival } from '../ledger/arrivals.js'
 import { type Position } from '../ledger/position.js'
+import { chainMismatch } from '../nodes/chain-mismatch.js'
 import { versionNotFound } from '../reads/min-version.js'
 import { type Read } from '../reads/read.js'
 import { unavailable } from '../reads/refusal.js'
@@ -38,7 +39,7 @@ async function arriveExpressly (parts: Parts, version: bigint): Promise<void> {
   // Whether it would have come is not known.
   if (how === 'no_place') throw unavailable('too many wait for a version')
   const { position } = parts.tracker
-  if (position === undefined) throw unavailable('no node has said yet where the chain stands')
+  if (position === undefined) throw unavailable(chainMismatch(parts.nodes.members, parts.tracker) ?? 'no node has said yet where the chain stands')
   if (position.head.version < version) throw versionNotFound(version)
 }
 

@@ -1,5 +1,6 @@
 import { type Chain } from '../ledger/tracker.js'
 import { type Look } from '../nodes/attempts.js'
+import { chainMismatch } from '../nodes/chain-mismatch.js'
 import { Fenced } from '../nodes/welcome.js'
 import { NodeFailure } from '../nodes/node-failure.js'
 import { type Question } from '../nodes/question.js'
@@ -136,7 +137,7 @@ function eventsIn ({ endpoint, query }: Read): 'from' | 'last' | undefined {
 function refusalFor (parts: Parts, read: Read, error: unknown): Refusal {
   if (error instanceof Fenced) parts.tally.notKept(read.endpoint.name, 'wrong_chain')
   if (error instanceof NodeFailure && error.reason === 'cut_short') parts.tally.notKept(read.endpoint.name, 'incomplete')
-  return unavailable('no node could answer')
+  return unavailable(chainMismatch(parts.nodes.members, parts.tracker) ?? 'no node could answer')
 }
 
 // It tells of something else than was asked for.

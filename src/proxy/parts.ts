@@ -11,6 +11,7 @@ import { type Arrival, type Arrivals } from '../ledger/arrivals.js'
 import { type Asked } from '../ledger/asked.js'
 import { type Tracker } from '../ledger/tracker.js'
 import { type Look } from '../nodes/attempts.js'
+import { type Serves } from '../nodes/chain-mismatch.js'
 import { type Question } from '../nodes/question.js'
 import { type Route } from '../nodes/route.js'
 import { type Spare, type Word } from '../nodes/spare.js'
@@ -36,6 +37,8 @@ export interface Asker {
   mayHaveReached (version: bigint): boolean
   /** Whether no live node runs a release any more. */
   isGone (release: string): boolean
+  /** Each with its name and the chain that it serves, where that is another one. */
+  readonly members: readonly Serves[]
 }
 
 /** The tier behind memory that replicas share, as reads see it. */

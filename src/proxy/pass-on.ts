@@ -1,4 +1,5 @@
 import { type Look } from '../nodes/attempts.js'
+import { chainMismatch } from '../nodes/chain-mismatch.js'
 import { type Question } from '../nodes/question.js'
 import { type Answer } from '../reads/answer.js'
 import { readMinVersion } from '../reads/min-version.js'
@@ -32,7 +33,7 @@ export async function passOn (parts: Parts, { minVersion, ...question }: PassedQ
     return isBehind(answer, atLeast) || (version === undefined && isTooOld(answer, needs.atLeast)) ? 'behind' : undefined
   }
   const answer = await parts.nodes.pass({ ...question, endpoint: 'other', client: parts.client, isIdempotent }, { version, atLeast, events: undefined }, look, signal)
-    .catch(() => { throw unavailable(isOther ? 'the node serves another chain' : 'no node could answer') })
+    .catch(() => { throw unavailable(chainMismatch(parts.nodes.members, parts.tracker) ?? (isOther ? 'the node serves another chain' : 'no node could answer')) })
   // The state at a version is the same wherever its node stands.
   if (version === undefined && isTooOld(answer, needs.atLeast)) {
     answer.rest?.destroy()

@@ -1,5 +1,6 @@
 import { type Tracker } from '../ledger/tracker.js'
 import { type RecentTold } from '../metrics/recent.js'
+import { chainMismatch } from '../nodes/chain-mismatch.js'
 import { type Member } from '../nodes/member.js'
 import { stateOf } from '../nodes/node-state.js'
 import { type Drain } from './drain.js'
@@ -42,7 +43,7 @@ export function readinessOf ({ tracker, fleet, drain, clients, lag, degradedShar
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
       ...(drain.isDraining ? ['stopping'] : []),
-      ...(tracker.position === undefined ? ['no node has been reached yet'] : []),
+      ...(tracker.position === undefined ? [chainMismatch(fleet.members, tracker) ?? 'no node has been reached yet'] : []),
       ...fleet.members.flatMap(complaintOf),
       ...degradedShare(),
       ...degradedCertificate(),
