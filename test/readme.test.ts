@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { blocksIn, faultsIn } from './support/readme/blocks.js'
 import { configured } from './support/readme/configured.js'
+import { Follower } from './support/readme/follower.js'
 import { pagesIn } from './support/readme/pages.js'
 import { Places } from './support/readme/places.js'
 import { isNode, isServer } from './support/readme/server.js'
@@ -41,6 +42,21 @@ t.test('a block that nothing can be done with, and no reason why, is a fault', a
   t.same(faults('~~~ts', 'x', '~~~'), ['p.md:1: blocks of ts are not run; else <!-- not run: REASON --> stands above it'])
   t.same(faults('<!-- not run: -->', '~~~sh', 'x', '~~~'), ['p.md:2: "not run" wants a reason'])
   t.same(faults('<!-- not run: a type, not a program -->', '~~~ts', 'x', '~~~'), [])
+})
+
+t.test('a block that may never return where it is pasted is a fault', async t => {
+  t.match(faults('~~~sh', 'until curl -s http://127.0.0.1:8080; do sleep 1; done', '~~~'), [/^p\.md:1: a loop without end/])
+  for (const command of ['wait', 'kill $! && wait', 'wait; echo', 'wait | cat']) t.match(faults('~~~sh', command, '~~~'), [/^p\.md:1: waits for every job/], command)
+  t.same(faults('~~~sh', 'kill $job; wait $job', 'curl --retry 9 --retry-connrefused http://127.0.0.1:8080', '~~~'), [])
+})
+
+t.test('each block of docs/record-and-replay.md returns where it is pasted, beside another job, and prints what is shown', async t => {
+  const root = join(import.meta.dirname, '..')
+  const blocks = pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ notRun, language }) => notRun === undefined && language === 'sh') ?? []
+  const folder = t.testdir({ dist: t.fixture('symlink', join(root, 'dist')) })
+  const follower = new Follower(t, folder, await Places.find())
+  t.equal(blocks.length, 2)
+  for (const block of blocks) t.equal(await follower.follow(block), undefined, `line ${block.line}`)
 })
 
 t.test('what is printed holds against what is shown: to the letter, but for long numbers, blanks at the end, and what dots stand for', async t => {

@@ -81,10 +81,19 @@ export function faultsIn (blocks: readonly Block[]): string[] {
   return blocks.flatMap(block => {
     const place = `${block.page}:${block.line}`
     if (block.notRun === '') return [`${place}: "not run" wants a reason`]
+    const hang = wayOf(block) === 'run' ? hangIn(block.text) : undefined
+    if (hang !== undefined) return [`${place}: ${hang}`]
     if (block.notRun !== undefined || wayOf(block) !== undefined) return []
     const what = block.language === '' ? 'a block without a language stands right below the commands that print it' : `blocks of ${block.language} are not run`
     return [`${place}: ${what}; else <!-- not run: REASON --> stands above it`]
   })
+}
+
+// A reader pastes a block into a shell that may have other jobs, and whose servers may not have started.
+function hangIn (text: string): string | undefined {
+  if (/^\s*(?:until|while)\b/m.test(text)) return 'a loop without end where a server has not started: use curl --retry N --retry-connrefused'
+  if (/\bwait *(?:$|[;&|])/m.test(text)) return 'waits for every job of the shell: name the jobs of the block'
+  return undefined
 }
 
 function readMark (line: string, marks: Marks): boolean {

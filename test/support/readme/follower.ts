@@ -12,6 +12,9 @@ import { type Places } from './places.js'
 import { Server, isNode, isServer } from './server.js'
 import { isAsShown } from './shown.js'
 
+// A reader's shell may have a job of its own, which a block neither ends nor waits for.
+const bystander = 'sleep 60 > /dev/null 2>&1 &\ntrap "kill $!" EXIT'
+
 /** Who follows a page from its top to its end, in a clone. */
 export class Follower {
   readonly #clone: string
@@ -61,15 +64,17 @@ export class Follower {
   }
 
   async #run ({ text, shown, exitCode }: Block): Promise<string | undefined> {
-    const commands = text.split('\n').some(isServer) ? text.split('\n').filter(line => line.trim() !== '') : [text]
+    // A block that names its own jobs starts and ends them by itself.
+    const startsServers = !text.includes('$!') && text.split('\n').some(isServer)
+    const commands = startsServers ? text.split('\n').filter(line => line.trim() !== '') : [text]
     let printed = ''
     for (const command of commands) {
-      if (isServer(command)) {
+      if (startsServers && isServer(command)) {
         await this.#start(command)
         continue
       }
       if (/:(?:8080|9464)\b/.test(command) && this.#varve === undefined) await this.#start('npm start')
-      const { code, out } = await ended('timeout', ['60', 'sh', '-ec', `exec 2>&1\n${this.#places.here(command)}`], { cwd: this.#clone, env: this.#env })
+      const { code, out } = await ended('timeout', ['60', 'sh', '-ec', `exec 2>&1\n${bystander}\n${this.#places.here(command)}`], { cwd: this.#clone, env: this.#env })
       printed += this.#places.there(out)
       if (code !== exitCode) return `ended with ${code}, not ${exitCode}:\n${printed}`
     }
