@@ -57,6 +57,10 @@ export interface Sharing {
 
 // How long a process that stops still writes what others may want to read.
 const lastWritesMs = 1000
+const downMessages = {
+  'authentication failed': 'Redis authentication failed: reads go on without it',
+  'does not answer': 'Redis does not answer: reads go on without it'
+} as const
 // How long who connects to Redis may take.
 const connectMs = 2000
 
@@ -83,7 +87,7 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
     },
     onDown: reason => {
       isInDoubt = true
-      log.warn({ reason }, `Redis ${link.fault}: reads go on without it`)
+      log.warn({ reason }, downMessages[link.fault])
     }
   })
   const health = new RedisHealth(link)
