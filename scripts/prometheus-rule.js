@@ -3,13 +3,19 @@ import { dirname } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { at } from './ground.js'
 
-// Writes deploy/kubernetes/monitoring/prometheus-rule.yaml, or the same elsewhere: the rules of config/prometheus-rules.yml as the Prometheus operator takes them.
+// Has each alert of config/prometheus-rules.yml lead to its runbook below the homepage of package.json, and writes
+// deploy/kubernetes/monitoring/prometheus-rule.yaml, or the same elsewhere: those rules as the Prometheus operator takes them.
+const { homepage } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
+const given = readFileSync(at('config/prometheus-rules.yml'), 'utf8')
+const rules = given.replace(/(?<=runbook_url: )\S*(?=docs\/runbooks\.md#)/g, homepage)
+if (rules !== given) writeFileSync(at('config/prometheus-rules.yml'), rules)
+
 const [into = at('deploy/kubernetes/monitoring/prometheus-rule.yaml')] = process.argv.slice(2)
 const rule = {
   apiVersion: 'monitoring.coreos.com/v1',
   kind: 'PrometheusRule',
   metadata: { name: 'varve', labels: { 'app.kubernetes.io/name': 'varve' } },
-  spec: { groups: parse(readFileSync(at('config/prometheus-rules.yml'), 'utf8')).groups }
+  spec: { groups: parse(rules).groups }
 }
 
 mkdirSync(dirname(into), { recursive: true })

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { parse } from 'yaml'
+import { parse, stringify } from 'yaml'
 import { metricList, type MetricRow } from '../src/metrics/list.js'
 import { Metrics } from '../src/metrics.js'
 import { type AlertRule, isAlert, rulesIn } from './support/rules.js'
@@ -12,6 +12,8 @@ const text = (...path: string[]): string => readFileSync(join(root, ...path), 'u
 const rules = rulesIn(text('config/prometheus-rules.yml'))
 const alerts: AlertRule[] = rules.filter(isAlert)
 const records = rules.flatMap(rule => isAlert(rule) ? [] : [rule.record])
+// The address at which this tree is published.
+const { homepage } = JSON.parse(text('package.json')) as { homepage: string }
 const runbooks = text('docs/runbooks.md')
 // As pages that are made of it name them.
 const anchors = [...runbooks.matchAll(/^## (\S+)$/gm)].map(([, title = '']) => title.toLowerCase())
@@ -24,8 +26,22 @@ t.test('each alert says how urgent it is, for how long it waits, what is the mat
     t.match(labels, { severity: /^(?:page|ticket)$/ }, alert)
     t.match(summary, /^\S.{10,100}[^.]$/, `${alert} has a summary of one line`)
     t.match(description, /^.{40,300}\.$/, `${alert} has a description that is a sentence`)
-    t.equal(runbook, `docs/runbooks.md#${alert.toLowerCase()}`)
+    t.equal(runbook, `${homepage}docs/runbooks.md#${alert.toLowerCase()}`)
     t.same(more, {})
+  }
+})
+
+t.test('the runbook of each alert is an absolute https address, whose page and heading exist', async t => {
+  const operator = parse(text('deploy/kubernetes/monitoring/prometheus-rule.yaml')) as { spec: object }
+  for (const given of [alerts, rulesIn(stringify(operator.spec)).filter(isAlert)]) {
+    t.equal(given.length, alerts.length)
+    for (const { alert, annotations } of given) {
+      const { protocol, href, hash } = new URL(annotations['runbook_url'] ?? '')
+      t.equal(protocol, 'https:', alert)
+      const path = href.slice(homepage.length).split('#', 1).join('')
+      const headings = [...text(path).matchAll(/^## (\S+)$/gm)].map(([, title = '']) => `#${title.toLowerCase()}`)
+      t.ok(headings.includes(hash), href)
+    }
   }
 })
 
