@@ -141,8 +141,9 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     const mine: Parts = { ...parts, requireLeisure: () => { lag.requireLeisure() }, settings: settingsOf({ ...of, headers: config.headers }) }
     const access = new Access(of, buckets)
     metrics.knows(access.names)
-    const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required)
-    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors: new Cors(of.cors.origins), clients, certificate }
+    const cors = new Cors(of.cors.origins)
+    const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)
+    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors, clients, certificate }
   }
 
   function roomFor (of: Config): number {

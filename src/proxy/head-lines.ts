@@ -4,8 +4,7 @@ import { namesOf, type Position, positionLines, specificationFamily } from '../l
 import { type Tracker } from '../ledger/tracker.js'
 import { familiesOf } from './own-lines.js'
 import { type ProxySettings } from './parts.js'
-
-const vary = 'Accept, Accept-Encoding'
+import { varyOf, varyOfReads } from './vary.js'
 
 /** Lines that answers have in common, and the same printed. */
 export interface Head {
@@ -23,6 +22,7 @@ interface Made extends Head {
 export class HeadLines {
   readonly #tracker: Tracker
   readonly #emit: ProxySettings['emit']
+  readonly #vary: string
   #position: Position | undefined
   #family: string | undefined
   /** The names that positions are sent under, in one piece each; they change with the family alone. */
@@ -30,9 +30,10 @@ export class HeadLines {
   /** What was put together for this position: a handful, so that looking through them is cheaper than tables made anew with each position. */
   readonly #made: Made[] = []
 
-  constructor (tracker: Tracker, emit: ProxySettings['emit']) {
+  constructor (tracker: Tracker, emit: ProxySettings['emit'], variesByOrigin = false) {
     this.#tracker = tracker
     this.#emit = emit
+    this.#vary = varyOf(varyOfReads, variesByOrigin) ?? varyOfReads
   }
 
   /** The lines of a known read's answer but for those that belong to the answer. */
@@ -43,7 +44,7 @@ export class HeadLines {
       this.#position = position
     }
     for (const made of this.#made) if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made
-    const lines = ['cache-status', cacheStatus, 'vary', vary, ...this.positionLines(position)]
+    const lines = ['cache-status', cacheStatus, 'vary', this.#vary, ...this.positionLines(position)]
     if (cacheControl !== undefined) lines.push('cache-control', cacheControl)
     const made = { cacheStatus, cacheControl, lines, text: printed(lines) }
     this.#made.push(made)

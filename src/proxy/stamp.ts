@@ -12,6 +12,7 @@ import { familiesOf, ownLines, ownValues, pinnedLines } from './own-lines.js'
 import { type Parts } from './parts.js'
 import { pinOf } from './pinning.js'
 import { archivalLines } from './pruning.js'
+import { varyOf } from './vary.js'
 
 /** An answer ready to be written: header lines flat, as Node writes them fastest. */
 export interface Reply {
@@ -38,7 +39,7 @@ const handedOn = ['content-type', 'content-encoding', 'retry-after', 'www-authen
 
 // The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the node's own address.
 const passedOn = [
-  ...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'vary', 'allow', 'traceparent'
+  ...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'allow', 'traceparent'
 ]
 
 // Those of them that may stand in several lines; of any other the first counts, or the client would be left with two in one.
@@ -51,15 +52,20 @@ export class Stamper {
   readonly #settings: Parts['settings']
   readonly #cacheControl: DownstreamCacheControl
   readonly #isForClientsAlone: boolean
+  readonly #variesByOrigin: boolean
   readonly #heads: HeadLines
 
-  constructor (parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl, isForClientsAlone = false) {
+  constructor (
+    parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl,
+    isForClientsAlone = false, variesByOrigin = false
+  ) {
     this.#tracker = parts.tracker
     this.#compressor = parts.compressor
     this.#settings = parts.settings
     this.#cacheControl = cacheControl
     this.#isForClientsAlone = isForClientsAlone
-    this.#heads = new HeadLines(parts.tracker, parts.settings.emit)
+    this.#variesByOrigin = variesByOrigin
+    this.#heads = new HeadLines(parts.tracker, parts.settings.emit, variesByOrigin)
   }
 
   /** The reply to an answered read, or a 304 where the client has the body already. */
@@ -84,7 +90,9 @@ export class Stamper {
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
     const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
-    const head = bearsPosition ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines : ['cache-status', refusedStatus, 'cache-control', 'no-store']
+    const head = bearsPosition
+      ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines
+      : ['cache-status', refusedStatus, 'cache-control', 'no-store', ...this.#varyLine(undefined)]
     return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
   }
 
@@ -93,6 +101,7 @@ export class Stamper {
     const family = answer.stamped?.family ?? this.#tracker.family
     const position = answer.stamped?.position
     const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#settings.emit, family), ...archivalLines(answer)]
+    lines.push(...this.#varyLine(lineOf(answer, 'vary')))
     for (const name of passedOn) {
       const value = lineOf(answer, name)
       if (name === 'cache-control') lines.push(name, this.#isForClientsAlone ? 'private, no-store' : value ?? 'no-store')
@@ -104,6 +113,11 @@ export class Stamper {
   /** The prefixes of the names that positions are sent under. */
   get families (): readonly string[] {
     return familiesOf(this.#settings.emit, this.#tracker.family)
+  }
+
+  #varyLine (names: string | undefined): readonly string[] {
+    const vary = varyOf(names, this.#variesByOrigin)
+    return vary === undefined ? [] : ['vary', vary]
   }
 
   #kept (entry: Entry, head: Head, { ifNoneMatch, acceptEncoding }: Wishes, pin: bigint | undefined): Reply {

@@ -9,41 +9,50 @@ import { answerOn } from './answer-on.js'
 // As long as words take to be read.
 const lingerMs = 1000
 
-/** Answers what Node's parser could not read as a request, in the node's shape, and closes the connection; tells the status that it answered with. */
-export function answerClientErrors (error: Error & { code?: string }, socket: Socket, answered: (status: number) => void): void {
+/** Says what a listener does with requests that never reach its routes. */
+export interface UnroutedErrors {
+  /** Whether every response of the listener names Origin in Vary. */
+  readonly variesByOrigin: boolean
+  /** Reports the status of an error response. */
+  answered (status: number): void
+}
+
+/** Sends an error response in the node's shape for bytes that Node could not parse as a request, then closes the connection. */
+export function answerClientErrors (error: Error & { code?: string }, socket: Socket, errors: UnroutedErrors): void {
   // Whoever has not got through the handshake could not read it.
   if (isOfTls(error)) {
     socket.destroy()
     return
   }
-  endWith(new Refusal(statusOf(error.code), 'web_framework_error', 'the request could not be read'), socket, answered)
+  endWith(new Refusal(statusOf(error.code), 'web_framework_error', 'the request could not be read'), socket, errors)
 }
 
 /** Refuses a tunnel, which Node would cut off without a word, and closes the connection. */
-export function refuseTunnel (socket: Socket, answered: (status: number) => void): void {
+export function refuseTunnel (socket: Socket, errors: UnroutedErrors): void {
   // Node has let go of it: nobody else hears of its errors, reads what stands in the way of its end, or ends it.
   socket.on('error', () => {}).once('finish', () => { socket.destroy() }).resume()
-  endWith(methodNotAllowed('GET, HEAD, POST'), socket, answered)
+  endWith(methodNotAllowed('GET, HEAD, POST'), socket, errors)
 }
 
-function endWith (refusal: Refusal, socket: Socket, answered: (status: number) => void): void {
+function endWith (refusal: Refusal, socket: Socket, errors: UnroutedErrors): void {
   const due = answerDueOn(socket)
   if (due !== undefined) {
     // An answer to an earlier request comes first, or the client would take this one for it; what it sends meanwhile is of no use.
     due.once('finish', () => { socket.destroySoon() })
     socket.pause()
   } else if (socket.writable) {
-    socket.end(replyOf(refusal, answered))
+    socket.end(replyOf(refusal, errors))
     // Who goes on sending, or does not end its own side, would keep the connection for ever; to end it at once could take the words from who reads them.
     setTimeout(() => { socket.destroy() }, lingerMs).unref()
   } else socket.destroy()
 }
 
-function replyOf ({ status, lines, body }: Refusal, answered: (status: number) => void): string {
-  answered(status)
+function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): string {
+  errors.answered(status)
+  const vary = errors.variesByOrigin ? 'Vary: Origin\r\n' : ''
   const allow = lines.length === 0 ? '' : `${lines.join(': ')}\r\n`
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-    `Cache-Status: ${refusedStatus}\r\n${allow}Connection: close\r\n\r\n${body}`
+    `Cache-Status: ${refusedStatus}\r\n${vary}${allow}Connection: close\r\n\r\n${body}`
 }
 
 /** Why a client is cut off that has been too slow; undefined for any other error. */

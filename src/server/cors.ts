@@ -34,14 +34,14 @@ export class Cors {
     this.#origins = origins === '*' ? origins : new Set(origins)
   }
 
-  /** Whether an answer to this Origin says so, and thus must name Origin in its Vary line. */
+  /** Whether a page of this Origin may read responses. */
   isEchoed (origin: string | undefined): origin is string {
     return isOneOrigin(origin) && (this.#origins === '*' || this.#origins.has(origin))
   }
 
-  /** Whether answers to other origins, or to none, are other answers: a shared cache must be told so on each. */
-  get isSelective (): boolean {
-    return this.#origins !== '*'
+  /** Whether CORS lines depend on Origin: every response names it in Vary then, also one to a request without Origin. */
+  get dependsOnOrigin (): boolean {
+    return this.#origins === '*' || this.#origins.size > 0
   }
 
   /** The header lines to add to an answer, flat; none where no page of another origin may read it. Vary is the caller's own line. */

@@ -2,7 +2,7 @@ import { type Server } from 'node:http'
 import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
-import { answerClientErrors, refuseTunnel, slownessOf } from './client-errors.js'
+import { answerClientErrors, refuseTunnel, slownessOf, type UnroutedErrors } from './client-errors.js'
 import { takenFrom } from './exchange.js'
 import { answerInFront } from './in-front.js'
 import { Limits } from './limits.js'
@@ -23,7 +23,10 @@ const keepAliveTimeoutMs = 72_000
 /** The public listener, not yet listening. */
 export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
   const { config: { limits, trustProxy }, certificate } = context
-  const refused = (status: number): void => { context.metrics.answered('other', 'refused', status, 0) }
+  const unrouted: UnroutedErrors = {
+    variesByOrigin: context.cors.dependsOnOrigin,
+    answered: status => { context.metrics.answered('other', 'refused', status, 0) }
+  }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
     trustProxy: trustProxy.length > 0 && believes(trustProxy),
@@ -37,7 +40,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     clientErrorHandler: (error, socket) => {
       const slowness = slownessOf(error, socket)
       if (slowness !== undefined) context.metrics.cut(slowness)
-      answerClientErrors(error, socket, refused)
+      answerClientErrors(error, socket, unrouted)
     },
     frameworkErrors: (error, request, reply) => { failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error) }
   }
@@ -50,7 +53,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   app.server.maxHeadersCount = mostLines
   // Node would answer an expectation that it does not know past the one place that replies.
   app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
-  app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, refused) })
+  app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, unrouted) })
   app.setErrorHandler((error, request, reply) => { failWith(context, takenFrom(request, reply, context), error) })
   // Fastify notes when a request came where somebody wants to hear of its answer, and not else; what took how long is made of that.
   app.addHook('onResponse', (_request, _reply, done) => { done() })
@@ -74,8 +77,10 @@ export async function exchangePublicApp (app: FastifyInstance, context: PublicPa
   const takeIn = await certificate?.renewed()
   return () => {
     // It never listens itself: what hears its requests hears those of the open one from now on.
-    app.server.removeAllListeners('request')
-    for (const listener of next.server.listeners('request')) app.server.on('request', listener as () => void)
+    for (const event of ['request', 'clientError', 'connect']) {
+      app.server.removeAllListeners(event)
+      for (const listener of next.server.listeners(event)) app.server.on(event, listener as () => void)
+    }
     // Node looks at it for each connection that is opened.
     Object.assign(app.server, { maxHeaderSize: limits.headerKb * 1024 })
     takeIn?.()

@@ -102,11 +102,10 @@ function namedIn ({ id, request }: Exchange): Named {
 
 // What depends on who asks and when, not on the answer.
 function moreLines ({ cors, stamper, drain }: PublicParts, method: string, origin: string | undefined): readonly string[] {
-  if (origin === undefined && !cors.isSelective && !drain.isDraining) return none
+  if (origin === undefined && !drain.isDraining) return none
   // A preflight's grant has lines of its own.
   const granted = origin === undefined || method === 'OPTIONS' ? [] : cors.linesFor(origin, stamper.families)
-  const varies = method !== 'OPTIONS' && (granted.length > 0 || cors.isSelective)
-  return [...granted, ...(varies ? ['vary', 'Origin'] : []), ...(drain.isDraining ? ['connection', 'close'] : [])]
+  return [...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 
 function valueOf (lines: readonly string[], name: string): string | undefined {

@@ -31,7 +31,7 @@ const about = {
     '- Objects and lists of words are those of today\'s nodes. Newer nodes add to both: let programs pass over what they do not know.',
     '- Every GET can be asked for by its head alone. A parameter given twice is refused, an unknown one is ignored.',
     '- Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or `application/x-bcs` decides, and JSON is the default.',
-    '- A page of another origin that `cors.origins` allows is told by the lines of CORS, and with `Vary: Origin`, that it may read the answer and its headers.',
+    '- A page of another origin that `cors.origins` allows is told by the lines of CORS that it may read the answer and its headers. Every response varies by `Origin` then, also one to a request without it.',
     '- What cannot be taken for a request at all is answered 400, 405, 408, 414, 417 or 431, in the shape of any other error.',
     '- What is kept for how long, and what `Cache-Status` can say: what-is-kept.md, beside this file.'
   ].join('\n').replace('\n', '\n\n'),
@@ -68,7 +68,7 @@ const ofVarve: Readonly<Record<string, Piece>> = {
   'Cache-Status': { description: 'Where the answer comes from (RFC 9211).', required: true, schema: text, example: 'varve; hit; detail=memory' },
   'Cache-Control': { description: 'What caches between varve and a client may do.', schema: text, example: 'no-cache' },
   ETag: { description: 'The tag of the body in its coding; none with what streams.', schema: { type: 'string', pattern: '^(?:W/)?".*"$' } },
-  Vary: { description: 'What the form depends on.', schema: text, example: 'Accept, Accept-Encoding' },
+  Vary: { description: 'What the form depends on.', schema: text, example: 'Accept, Accept-Encoding, Origin' },
   'Content-Encoding': { description: 'The coding, where the client takes one.', schema: text },
   'Retry-After': { description: 'After how many seconds to come again.', schema: text, example: '1' },
   'WWW-Authenticate': { description: 'That a bearer key is taken.', schema: text },

@@ -19,7 +19,7 @@ export function publicPartsOf (parts: Parts, change: Partial<PublicParts> = {}):
     parts,
     known: new Spellings(1e6),
     access: new Access(config, new LocalBuckets(parts.now)),
-    stamper: new Stamper(parts, 'revalidate'),
+    stamper: new Stamper(parts, 'revalidate', false, true),
     metrics: new Metrics(),
     log: pino({ level: 'silent' }),
     drain: new Drain(),
