@@ -2,7 +2,7 @@ import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { keysThatStay, requireNodes } from '../config/exchange.js'
 import { type Metrics } from '../metrics.js'
-import { adminApp } from '../server/admin-app.js'
+import { adminApp, adminIsFull } from '../server/admin-app.js'
 import { tellUnforeseen } from '../server/reply.js'
 import { readinessOf, statusOf } from '../server/status.js'
 import { listenOn, readerOf } from './reader.js'
@@ -27,6 +27,8 @@ export async function startAlone (config: Config, sandboxUrl: string | undefined
     readiness: async () => readinessOf(reader.status),
     status: async () => statusOf(reader.status),
     onUnforeseen: error => { tellUnforeseen({ log, metrics: reader.metrics }, error) },
+    hosts: () => current.admin.hosts,
+    onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, adminIsFull) },
     purging: { token: () => current.admin.token, purge: async body => await reader.purger.purge(body) }
   })
   try {

@@ -9,7 +9,7 @@ import { RecentOfAll, type RecentTold } from '../metrics/recent.js'
 import { SummedMetrics, type ToldMetrics } from '../metrics/summed.js'
 import { LedgerNode } from '../nodes/node.js'
 import { Refusal, unavailable } from '../reads/refusal.js'
-import { adminApp } from '../server/admin-app.js'
+import { adminApp, adminIsFull } from '../server/admin-app.js'
 import { type Purged } from '../server/purge-route.js'
 import { tellUnforeseen } from '../server/reply.js'
 import { readinessOfAll, type Status, statusOfAll } from '../server/status-of-all.js'
@@ -51,6 +51,8 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     readiness: async () => readinessOfAll(await statuses(), current.workers, isStopping),
     status: async () => statusOfAll(await statuses(), current.workers, isStopping, recent.told),
     onUnforeseen: error => { tellUnforeseen({ log, metrics }, error) },
+    hosts: () => current.admin.hosts,
+    onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, adminIsFull) },
     purging: { token: () => current.admin.token, purge: purgeAll }
   })
   const close = async (patience?: Patience): Promise<void> => {

@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 
 /** Networks that have a name, as proxies' own documentation calls them. */
 export const namedNetworks: Readonly<Record<string, readonly string[]>> = {
@@ -7,10 +7,20 @@ export const namedNetworks: Readonly<Record<string, readonly string[]>> = {
   uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
 }
 
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8)
+loopback.addAddress('::1', 'ipv6')
+
 /** Whether a text is an address, a network as ADDRESS/BITS, or the name of networks. */
 export function isNetwork (text: string): boolean {
   const [address = '', bits, more] = text.split('/')
   const family = isIP(address)
   if (family === 0) return Object.hasOwn(namedNetworks, text)
   return more === undefined && !address.includes('%') && (bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
+}
+
+/** Tells whether a host, an address or a name, is this machine alone. */
+export function isLoopback (host: string): boolean {
+  const family = isIP(host)
+  return family === 0 ? /^(?:.+\.)?localhost$/i.test(host) : loopback.check(host, family === 4 ? 'ipv4' : 'ipv6')
 }

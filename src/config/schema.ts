@@ -11,6 +11,7 @@ const positive = z.int().min(1).max(1_000_000_000)
 const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file').nullable().default(null)
 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080').describe('HOST:PORT')
+const hostName = z.string().regex(/^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/, 'expected a host name without scheme and port, such as varve.example').describe('a host name')
 const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081').describe('an http or https URL')
 const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://127.0.0.1:6379')
   // The library would take its own settings from a query, above varve's.
@@ -61,7 +62,8 @@ export const configSchema = z.strictObject({
     .refine(tls => (tls.certFile === null) === (tls.keyFile === null), 'expected both certFile and keyFile, or neither'),
   admin: z.strictObject({
     listen: address.default('127.0.0.1:9464'),
-    token: z.string().min(1).nullable().default(null)
+    token: z.string().min(1).nullable().default(null),
+    hosts: z.array(hostName).default([])
   }).prefault({}),
   workers: z.int().min(1).max(256).default(1),
   log: z.strictObject({

@@ -1,9 +1,15 @@
+import { type AddressInfo } from 'node:net'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
+import { isLoopback } from '../config/networks.js'
 import { Refusal } from '../reads/refusal.js'
+import { ClientConnections } from './client-connections.js'
+import { answerClientErrors } from './client-errors.js'
+import { isKnownHost } from './known-host.js'
 import { addPurgeRoute, type PurgeRoute } from './purge-route.js'
 import { refusalOf } from './refusal-of.js'
 import { type Readiness } from './status.js'
 import { addStatusPage } from './status-page.js'
+import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
 /** What the admin listener shows and does. */
 export interface AdminParts {
@@ -11,13 +17,32 @@ export interface AdminParts {
   readiness (): Promise<Readiness>
   status (): Promise<object>
   readonly purging: PurgeRoute
+  /** The configured names that a Host header may have on a loopback listener. */
+  readonly hosts?: () => readonly string[]
   /** A question of an operator has failed in a way that nobody foresaw. */
   onUnforeseen (error: unknown): void
+  /** Reports new connections that were closed because all were busy. */
+  onFull? (turnedAway: number, limit: number): void
 }
 
+// Law 10: nothing grows without bound. Prometheus, probes and people need a few.
+const mostConnections = 64
+const tickMs = 1000
+
+/** The log message for connections that found no room. */
+export const adminIsFull = 'admin listener full: all connections are busy, new ones are closed'
+
 /** The admin listener, apart from the public one so that the two can be reached by different people. */
-export function adminApp ({ metrics, readiness, status, purging, onUnforeseen }: AdminParts): FastifyInstance {
-  const app = fastify({ forceCloseConnections: true })
+export function adminApp (parts: AdminParts): FastifyInstance {
+  const { metrics, readiness, status, purging, onUnforeseen } = parts
+  const app = fastify({
+    ...serverTimeouts,
+    http: httpTimeouts,
+    forceCloseConnections: true,
+    clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, { variesByOrigin: false, answered: () => {} }) }
+  })
+  boundConnections(app, parts)
+  requireKnownHost(app, parts)
   app.get('/metrics', async (_request, reply) => {
     return await reply.type(metrics.contentType).send(await metrics.text())
   })
@@ -40,6 +65,28 @@ export function adminApp ({ metrics, readiness, status, purging, onUnforeseen }:
     return await refuse(reply, new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'))
   })
   return app
+}
+
+function boundConnections (app: FastifyInstance, { onFull = () => {} }: AdminParts): void {
+  const connections = new ClientConnections(mostConnections, { cut: () => {}, onFull })
+  connections.attach(app.server)
+  const timer = setInterval(() => { connections.tick() }, tickMs).unref()
+  app.addHook('onClose', async () => { clearInterval(timer) })
+}
+
+/** Keeps pages away that reach a loopback listener by a name of their own; other listeners are reached by names on purpose. */
+function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminParts): void {
+  app.addHook('onRequest', async ({ headers: { host } }, reply) => {
+    // A browser always sends Host; simple health checks of HTTP/1.0 do not.
+    if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
+    return await refuse(reply, new Refusal(403, 'web_framework_error',
+      'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'))
+  })
+}
+
+function isBoundToLoopback (app: FastifyInstance): boolean {
+  const address = app.server.address() as AddressInfo | null
+  return address !== null && isLoopback(address.address)
 }
 
 async function refuse (reply: FastifyReply, refusal: Refusal): Promise<FastifyReply> {

@@ -10,15 +10,10 @@ import { believes } from './proxies.js'
 import { readRoutes } from './read-routes.js'
 import { failWith, type PublicParts } from './reply.js'
 import { mostLines } from './requirements.js'
+import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
-// A client that sends its head or body a byte at a time is cut off in seconds, not never.
-const headersTimeoutMs = 5000
-const requestTimeoutMs = 7000
-const checkEveryMs = 500
-// The same of a TLS handshake, which Node would wait two minutes for.
+// Node would wait two minutes for a TLS handshake.
 const handshakeTimeoutMs = 5000
-// Load balancers, and nginx as one, keep theirs for 60 s: they are to close it, since a request that meets our close on its way is lost.
-const keepAliveTimeoutMs = 72_000
 
 /** The public listener, not yet listening. */
 export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
@@ -31,8 +26,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     genReqId: nextId,
     trustProxy: trustProxy.length > 0 && believes(trustProxy),
     bodyLimit: limits.bodyKb * 1024,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
+    ...serverTimeouts,
     // A stop answers what still arrives on kept connections and closes them with that answer.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -44,7 +38,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     },
     frameworkErrors: (error, request, reply) => { failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error) }
   }
-  const http = { requireHostHeader: false, headersTimeout: headersTimeoutMs, connectionsCheckingInterval: checkEveryMs, maxHeaderSize: limits.headerKb * 1024 }
+  const http = { requireHostHeader: false, ...httpTimeouts, maxHeaderSize: limits.headerKb * 1024 }
   // Of the two the framework takes one.
   const app = fastify({ ...options, ...(certificate === undefined ? { http } : { https: { ...http, ...certificate.identity, handshakeTimeout: handshakeTimeoutMs } }) })
   certificate?.watch(identity => { (app.server as SecureServer).setSecureContext(identity) })

@@ -14,7 +14,7 @@ import { shareOf } from '../../src/config/worker-share.js'
 const contract = `
 listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null }
-admin: { listen: 127.0.0.1:9464, token: null }
+admin: { listen: 127.0.0.1:9464, token: null, hosts: [] }
 workers: 1
 log: { level: info, access: false }
 trustProxy: []
@@ -200,7 +200,7 @@ __proto__: 1
 `), {
     listen: address,
     'admin.listen': 'expected a text, got 9464',
-    'admin.port': keys('listen, token'),
+    'admin.port': keys('listen, token, hosts'),
     tls: 'expected both certFile and keyFile, or neither',
     workers: 'expected a whole number, got 1.5',
     'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent',
