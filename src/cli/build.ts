@@ -7,6 +7,7 @@ import { PageLimit } from '../cache/page-limit.js'
 import { StreamEnds } from '../cache/stream-ends.js'
 import { StreamNames } from '../cache/stream-names.js'
 import { type Buckets } from '../clients/buckets.js'
+import { cipherListOf } from '../config/ciphers.js'
 import { type Config } from '../config/schema.js'
 import { Arrivals } from '../ledger/arrivals.js'
 import { Asked } from '../ledger/asked.js'
@@ -146,8 +147,10 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
   return { parts, metrics, nodes, generations, sharing, certificate }
 }
 
-function certificateOf ({ tls: { certFile, keyFile } }: Config, now: () => number, log: Logger): Certificate | undefined {
-  return certFile === null || keyFile === null ? undefined : new Certificate({ certFile, keyFile, wallClockMs: () => performance.timeOrigin + now(), log })
+function certificateOf ({ tls: { certFile, keyFile, minVersion, ciphers } }: Config, now: () => number, log: Logger): Certificate | undefined {
+  if (certFile === null || keyFile === null) return undefined
+  const terms = { minVersion: minVersion === 1.3 ? 'TLSv1.3' : 'TLSv1.2', ciphers: cipherListOf(ciphers) } as const
+  return new Certificate({ certFile, keyFile, terms, wallClockMs: () => performance.timeOrigin + now(), log })
 }
 
 /** Room for the reads that are known by their spelling. */

@@ -4,7 +4,7 @@ import { type Config } from './schema.js'
 
 // What a process reads once, when it starts.
 const atStart: ReadonlyArray<readonly string[]> = [
-  ['listen'], ['tls', 'certFile'], ['tls', 'keyFile'], ['admin', 'listen'], ['workers'], ['chainId'], ['head'], ['headers'], ['cache']
+  ['listen'], ['tls', 'certFile'], ['tls', 'keyFile'], ['tls', 'minVersion'], ['tls', 'ciphers'], ['admin', 'listen'], ['workers'], ['chainId'], ['head'], ['headers'], ['cache']
 ]
 
 /** The keys that are other ones now, and that a process takes in at its start alone. */

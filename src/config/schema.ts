@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 import { z } from 'zod'
 import { isEnoughFor } from './budgets.js'
+import { mistakeInCiphers } from './ciphers.js'
 import { refuseEqualClients, refuseEqualNames } from './equal.js'
 import { isNetwork, namedNetworks } from './networks.js'
 
@@ -19,6 +20,11 @@ const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://1
   // A slash that was not escaped in a password would make a host of the user's name, and a path of what is to stay secret.
   .refine(text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname), 'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F').describe('a redis or rediss URL')
 const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example').describe('an origin')
+const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((text, context) => {
+  const mistake = mistakeInCiphers(text)
+  if (mistake === undefined) return
+  context.addIssue({ code: 'custom', message: `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}` })
+})
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
@@ -58,7 +64,12 @@ const redis = z.strictObject({
 /** The whole configuration of the contract, each key with its default; unknown keys are refused. */
 export const configSchema = z.strictObject({
   listen: address.default('127.0.0.1:8080'),
-  tls: z.strictObject({ certFile: optionalFile, keyFile: optionalFile }).prefault({})
+  tls: z.strictObject({
+    certFile: optionalFile,
+    keyFile: optionalFile,
+    minVersion: z.number().refine(version => version === 1.2 || version === 1.3, 'expected 1.2 or 1.3').describe('1.2 or 1.3').default(1.2),
+    ciphers: cipherList.nullable().default(null)
+  }).prefault({})
     .refine(tls => (tls.certFile === null) === (tls.keyFile === null), 'expected both certFile and keyFile, or neither'),
   admin: z.strictObject({
     listen: address.default('127.0.0.1:9464'),

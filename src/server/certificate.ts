@@ -4,17 +4,23 @@ import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { type Logger } from 'pino'
 
-/** What a TLS listener shows: a certificate, its key, and the least version of TLS that is spoken with it. */
-export interface Identity {
+/** What a TLS listener shows and accepts: a certificate, its key, the lowest version of TLS and the ciphers. */
+export interface Identity extends Terms {
   readonly cert: Buffer
   readonly key: Buffer
-  readonly minVersion: 'TLSv1.2'
+}
+
+/** The lowest version of TLS and the ciphers that a listener accepts. */
+export interface Terms {
+  readonly minVersion: 'TLSv1.2' | 'TLSv1.3'
+  readonly ciphers: string
 }
 
 /** Where a certificate lies, and how it is looked after. */
 export interface CertificateOptions {
   readonly certFile: string
   readonly keyFile: string
+  readonly terms: Terms
   /** What time it is. */
   readonly wallClockMs: () => number
   readonly log: Pick<Logger, 'info' | 'error'>
@@ -49,9 +55,9 @@ export class Certificate {
 
   /** Reads it; throws where it cannot be used. */
   constructor (options: CertificateOptions) {
-    const { certFile, keyFile } = options
+    const { certFile, keyFile, terms } = options
     this.#options = options
-    this.#used = usableFrom(readFileSync(certFile), readFileSync(keyFile))
+    this.#used = usableFrom(readFileSync(certFile), readFileSync(keyFile), terms)
     this.#seen = this.#used.digest
   }
 
@@ -128,7 +134,7 @@ export class Certificate {
   }
 
   #judge (cert: Buffer, key: Buffer): Usable {
-    const usable = usableFrom(cert, key)
+    const usable = usableFrom(cert, key, this.#options.terms)
     const now = this.#options.wallClockMs()
     if (usable.untilMs <= now) throw new Error(`it has expired on ${timeOf(usable.untilMs)}`)
     if (usable.fromMs > now) throw new Error(`it is valid from ${timeOf(usable.fromMs)} only`)
@@ -143,10 +149,10 @@ export class Certificate {
   }
 }
 
-function usableFrom (cert: Buffer, key: Buffer): Usable {
+function usableFrom (cert: Buffer, key: Buffer, terms: Terms): Usable {
   // What OpenSSL says of it would be of no help.
   if (/ENCRYPTED/.test(key.toString('latin1'))) throw new Error('tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without')
-  const identity: Identity = { cert, key, minVersion: 'TLSv1.2' }
+  const identity: Identity = { cert, key, ...terms }
   try {
     createSecureContext(identity)
     const { validFrom, validTo } = new X509Certificate(cert)

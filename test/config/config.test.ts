@@ -13,7 +13,7 @@ import { shareOf } from '../../src/config/worker-share.js'
 // Section 2 of the contract, with the one upstream that it shows and the keys that varve adds.
 const contract = `
 listen: 127.0.0.1:8080
-tls: { certFile: null, keyFile: null }
+tls: { certFile: null, keyFile: null, minVersion: 1.2, ciphers: null }
 admin: { listen: 127.0.0.1:9464, token: null, hosts: [] }
 workers: 1
 log: { level: info, access: false }
@@ -295,7 +295,7 @@ t.test('two upstreams cannot share a name, given or by their place', async t => 
 })
 
 t.test('TLS takes both files or neither', async t => {
-  t.same(load(t, 'tls: { certFile: package.json, keyFile: LICENSE }').config.tls, { certFile: 'package.json', keyFile: 'LICENSE' })
+  t.same(load(t, 'tls: { certFile: package.json, keyFile: LICENSE }').config.tls, { certFile: 'package.json', keyFile: 'LICENSE', minVersion: 1.2, ciphers: null })
   for (const tls of ['{ certFile: package.json }', '{ keyFile: LICENSE }', '{ certFile: package.json, keyFile: null }']) {
     expectMistakes(t, () => load(t, `tls: ${tls}`), { tls: 'expected both certFile and keyFile, or neither' })
   }

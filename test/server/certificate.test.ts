@@ -7,11 +7,13 @@ import { join } from 'node:path'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { cipherListOf } from '../../src/config/ciphers.js'
 import { Certificate, type Identity } from '../../src/server/certificate.js'
 import { certificate, certificateKey, lockedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
 import { until } from '../support/until.js'
 
 const dayMs = 86_400_000
+const terms = { minVersion: 'TLSv1.2', ciphers: cipherListOf(null) } as const
 const first = new X509Certificate(certificate)
 const second = new X509Certificate(renewedCertificate)
 
@@ -22,7 +24,7 @@ function inFiles (t: Test, cert = certificate, key = certificateKey) {
   const log: Array<Record<string, unknown>> = []
   const shown: Identity[] = []
   const clock = { ms: Date.parse(second.validFrom) + dayMs }
-  const held = new Certificate({ certFile, keyFile, wallClockMs: () => clock.ms, log: pino({}, { write: line => log.push(JSON.parse(line)) }), everyMs: 3_600_000 })
+  const held = new Certificate({ certFile, keyFile, terms, wallClockMs: () => clock.ms, log: pino({}, { write: line => log.push(JSON.parse(line)) }), everyMs: 3_600_000 })
   held.watch(identity => shown.push(identity))
   t.teardown(() => { held.close() })
   return { held, log, shown, clock, certFile, keyFile, write: (cert: string, key: string) => { writeFileSync(certFile, cert); writeFileSync(keyFile, key) } }
@@ -115,7 +117,7 @@ t.test('a pair that cannot be used is no start: two that do not belong together,
 
 t.test('looks come by themselves, one at a time', async t => {
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-  const held = new Certificate({ certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem'), wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }), everyMs: 5 })
+  const held = new Certificate({ certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem'), terms, wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }), everyMs: 5 })
   t.teardown(() => { held.close() })
   const shown: Identity[] = []
   held.watch(identity => shown.push(identity))
@@ -139,7 +141,7 @@ async function listener (t: Test) {
   const dir = t.testdir({ old: { 'c.pem': certificate, 'k.pem': certificateKey }, new: { 'c.pem': renewedCertificate, 'k.pem': renewedKey } })
   const link = join(dir, 'now')
   symlinkSync(join(dir, 'old'), link)
-  const held = new Certificate({ certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem'), wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }) })
+  const held = new Certificate({ certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem'), terms, wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }) })
   const server = createServer({ ...held.identity }, (_request, response) => { response.end('well') })
   held.watch(identity => { server.setSecureContext(identity) })
   server.listen(0, '127.0.0.1')

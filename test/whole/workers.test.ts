@@ -89,7 +89,7 @@ t.test('several processes are one varve', async t => {
     const before = await allPidsOf(varve, 2)
     const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
     const config = configSchema.parse({ listen: '127.0.0.1:0', upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, ...quiet, workers: 1, passThrough: 'none' })
-    await t.rejects(varve.exchange({ ...config, tls: { certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }), /PEM/)
+    await t.rejects(varve.exchange({ ...config, tls: { ...config.tls, certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }), /PEM/)
     t.same(await allPidsOf(varve, 2), before)
     t.same(await varve.exchange({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }), ['admin.listen'], 'what cannot be exchanged is named')
     const [after = NaN] = await allPidsOf(varve, 1)
