@@ -1,6 +1,9 @@
 import { type AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { isLoopback } from '../config/networks.js'
+import { codingsFor } from '../reads/coding.js'
 import { Refusal } from '../reads/refusal.js'
 import { ClientConnections } from './client-connections.js'
 import { answerClientErrors } from './client-errors.js'
@@ -29,6 +32,9 @@ export interface AdminParts {
 const mostConnections = 64
 const tickMs = 1000
 
+// Off the event loop, which has clients to serve.
+const gzipped = promisify<string, Buffer>(gzip)
+
 /** The log message for connections that found no room. */
 export const adminIsFull = 'admin listener full: all connections are busy, new ones are closed'
 
@@ -43,8 +49,11 @@ export function adminApp (parts: AdminParts): FastifyInstance {
   })
   boundConnections(app, parts)
   requireKnownHost(app, parts)
-  app.get('/metrics', async (_request, reply) => {
-    return await reply.type(metrics.contentType).send(await metrics.text())
+  app.get('/metrics', async (request, reply) => {
+    const text = await metrics.text()
+    reply.type(metrics.contentType).header('vary', 'Accept-Encoding')
+    if (!codingsFor(request.headers['accept-encoding']).includes('gzip')) return await reply.send(text)
+    return await reply.header('content-encoding', 'gzip').send(await gzipped(text))
   })
   app.get('/healthz', async () => ({ status: 'alive' }))
   app.get('/readyz', async (_request, reply) => {
