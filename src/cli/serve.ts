@@ -1,5 +1,6 @@
 import { type Logger } from 'pino'
 import { type Flags, type Loaded, loadConfig } from '../config/load.js'
+import { warningsOf } from '../config/warnings.js'
 import { type Program } from '../workers/crew.js'
 import { bannerOf } from './banner.js'
 import { takeCareOfFaults, toldToStop } from './faults.js'
@@ -40,6 +41,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
 
 /** Starts what serves, with the embedded node where no other is configured: in this process, or in as many as are wanted. */
 export async function startVarve ({ config }: Pick<Loaded, 'config'>, log: Logger, program: Program): Promise<Varve> {
+  for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
   const start = async (sandboxUrl: string | undefined): Promise<Varve> => config.workers === 1
     ? await startAlone(config, sandboxUrl, log)
     : await (await import('./workers.js')).startWorkers(config, sandboxUrl, log, program)
