@@ -6,7 +6,7 @@ import { isLoopback } from '../config/networks.js'
 import { codingsFor } from '../reads/coding.js'
 import { Refusal } from '../reads/refusal.js'
 import { ClientConnections } from './client-connections.js'
-import { answerClientErrors } from './client-errors.js'
+import { answerClientErrors, type UnroutedErrors } from './client-errors.js'
 import { isKnownHost } from './known-host.js'
 import { addPurgeRoute, type PurgeRoute } from './purge-route.js'
 import { refusalOf } from './refusal-of.js'
@@ -32,6 +32,8 @@ export interface AdminParts {
 const mostConnections = 64
 const tickMs = 1000
 
+const unrouted: UnroutedErrors = { variesByOrigin: false, answered: () => {} }
+
 // Off the event loop, which has clients to serve.
 const gzipped = promisify<string, Buffer>(gzip)
 
@@ -45,7 +47,7 @@ export function adminApp (parts: AdminParts): FastifyInstance {
     ...serverTimeouts,
     http: httpTimeouts,
     forceCloseConnections: true,
-    clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, { variesByOrigin: false, answered: () => {} }) }
+    clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, unrouted) }
   })
   boundConnections(app, parts)
   requireKnownHost(app, parts)
@@ -83,7 +85,7 @@ function boundConnections (app: FastifyInstance, { onFull = () => {} }: AdminPar
   app.addHook('onClose', async () => { clearInterval(timer) })
 }
 
-/** Keeps pages away that reach a loopback listener by a name of their own; other listeners are reached by names on purpose. */
+/** Refuses pages that reach a loopback listener by a name of their own; others are reached by names on purpose. */
 function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminParts): void {
   app.addHook('onRequest', async ({ headers: { host } }, reply) => {
     // A browser always sends Host; simple health checks of HTTP/1.0 do not.

@@ -17,7 +17,7 @@ export interface UnroutedErrors {
   answered (status: number): void
 }
 
-/** Sends an error response in the node's shape for bytes that Node could not parse as a request, then closes the connection. */
+/** Sends an error response in the node's shape for bytes that are no request, then closes the connection. */
 export function answerClientErrors (error: Error & { code?: string }, socket: Socket, errors: UnroutedErrors): void {
   // Whoever has not got through the handshake could not read it.
   if (isOfTls(error)) {

@@ -1,7 +1,7 @@
 /** Timeouts of a listener: a client that sends its head or body a byte at a time is cut off within seconds. */
 export const serverTimeouts = {
   requestTimeout: 7000,
-  // Load balancers, nginx among them, keep theirs for 60 s and must close first: a request that meets our close is lost.
+  // Load balancers such as nginx wait 60 s and must close first: a request that meets our close is lost.
   keepAliveTimeout: 72_000
 } as const
 
