@@ -39,6 +39,8 @@ const checkText = `varve check: validates a configuration
 
   varve check [FILE]
 
+  --config FILE          the same as FILE                              (VARVE_CONFIG)
+
 Exit 0 and the effective settings, secrets masked; or exit 2 and every mistake, each with its key and what was expected.
 Without a FILE: the environment and the defaults.
 
@@ -76,7 +78,8 @@ const warmText = `varve warm: reads into the cache through a running varve
 
 A FILE has a read a line, METHOD URL [BODY], or is an access log of nginx or Caddy, also packed (.gz); - is what comes
 from a pipe. Only what can be kept is asked for. What varve or its nodes have no time for is asked again. Ctrl-C ends it
-and prints how to go on. Exit 0 when all was read.
+and prints how to go on. Exit 0 when all was read; 1 where
+something was not, such as a line that is no request, which is named and left out; 2 where a FILE cannot be read.
 VARVE_CLIENT_KEY in the environment is sent as the client's key.
 
   varve warm --from 0 --to 100000 --transactions
@@ -172,17 +175,24 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve record           writes what a node is asked and answers to a file
   varve replay FILE      a node that answers from it
 
-  varve COMMAND --help   the flags of one, with examples
-  varve --version        which release this is
+  varve COMMAND --help   the flags of one, with examples; also varve help COMMAND
+  varve --version, -V    which release this is
 
   varve                  to look round: in front of an embedded node with made-up data
   varve serve --upstream http://127.0.0.1:8081
 `
 
+const texts = { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText, export: exportText, import: importText, record: recordText, replay: replayText } as const
+
 /** What has a help of its own. */
-export type Helpful = 'varve' | 'serve' | 'sandbox' | 'check' | 'explain' | 'warm' | 'export' | 'import' | 'record' | 'replay'
+export type Helpful = keyof typeof texts
+
+/** Whether a word names a help. */
+export function isHelpful (word: string): word is Helpful {
+  return Object.hasOwn(texts, word)
+}
 
 /** The help of a command. */
 export function helpOf (command: Helpful): string {
-  return { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText, export: exportText, import: importText, record: recordText, replay: replayText }[command]
+  return texts[command]
 }

@@ -3,7 +3,7 @@ import { type Flags } from '../config/load.js'
 import { ConfigError } from '../config/mistakes.js'
 import { isNameLike } from '../config/secrets.js'
 import { type ExportFlags } from './export.js'
-import { type Helpful, helpOf } from './help.js'
+import { type Helpful, helpOf, isHelpful } from './help.js'
 import { type ImportFlags } from './import.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { type RecordFlags } from './record.js'
@@ -16,6 +16,7 @@ const help = { help: { type: 'boolean', short: 'h' } } as const
 const serveFlags = {
   config: text, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
 } as const
+const checkFlags = { config: text } as const
 const explainFlags = { data: text, accept: text, config: text } as const
 const warmFlags = {
   from: text, to: text, transactions: { type: 'boolean' }, url: text, concurrency: text, rate: text, skip: text, json: { type: 'boolean' }
@@ -33,7 +34,7 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   const [first = 'serve', ...rest] = argv
   // Asked for help and nothing else, varve names its commands.
   const isHelp = rest.length === 0 && (first === '--help' || first === '-h')
-  const isVersion = rest.length === 0 && first === '--version'
+  const isVersion = rest.length === 0 && (first === '--version' || first === '-V')
   const [command, args] = isHelp ? ['help', rest] as const : isVersion ? ['version', rest] as const : first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
   try {
     return await run(command, args, io)
@@ -54,10 +55,12 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       return values['help'] === true ? showHelp('sandbox', io) : await (await import('./sandbox.js')).runSandbox(values as Record<string, string | undefined>, io)
     }
     case 'check': {
-      const [file, ...others] = args.filter(arg => !arg.startsWith('-'))
-      if (others.length > 0) throw new UsageError(`check takes one file, not ${others.length + 1}`)
-      const values = parse(args.filter(arg => arg.startsWith('-')), {})
-      return values['help'] === true ? showHelp('check', io) : (await import('./check.js')).check(file, io)
+      const { values, positionals } = parseAll(args, checkFlags, true)
+      if (values['help'] === true) return showHelp('check', io)
+      const { config } = values as Record<string, string | undefined>
+      const files = config === undefined ? positionals : [...positionals, config]
+      if (files.length > 1) throw new UsageError(`check takes one file, not ${files.length}`)
+      return (await import('./check.js')).check(files[0], io)
     }
     case 'explain': return await runExplain(args, io)
     case 'warm': {
@@ -82,7 +85,7 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
     }
     // For varve itself, which begins it.
     case 'worker': return await (await import('./worker.js')).runWorker(io)
-    case 'help': return showHelp('varve', io)
+    case 'help': return showHelp(topicIn(args), io)
     case 'version': {
       io.out(`varve ${versionOfProgram()}\n`)
       return exitCodes.ok
@@ -109,10 +112,19 @@ function parseAll (
   args: readonly string[], options: NonNullable<ParseArgsConfig['options']>, allowPositionals: boolean
 ): { values: Record<string, unknown>, positionals: string[] } {
   try {
-    return parseArgs({ args: [...args], options: { ...options, ...help }, strict: true, allowPositionals })
+    return parseArgs({ args: joinNegative(args, options), options: { ...options, ...help }, strict: true, allowPositionals })
   } catch (error) {
     throw new UsageError(sentenceOf((error as Error).message))
   }
+}
+
+// The library takes a negative number for another flag; the flag before it rejects it in its own words.
+function joinNegative (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): string[] {
+  return args.reduce<string[]>((joined, arg) => {
+    const flag = joined.at(-1) ?? ''
+    const takesValue = flag.startsWith('--') && options[flag.slice(2)]?.type === 'string'
+    return takesValue && /^-[0-9]/.test(arg) ? [...joined.slice(0, -1), `${flag}=${arg}`] : [...joined, arg]
+  }, [])
 }
 
 // The library's sentence names the flag; what it says after the first full stop is advice for another situation.
@@ -120,6 +132,13 @@ function sentenceOf (message: string): string {
   const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ?? []
   // A URL with a password in it may have got there by a flag that was forgotten, and is not repeated.
   return what !== '' && !isNameLike(given) ? what : message.split(/\.\s/, 1).join('')
+}
+
+function topicIn ([topic = 'varve', ...others]: readonly string[]): Helpful {
+  if (others.length > 0) throw new UsageError('help takes one command')
+  if (topic === '--help' || topic === '-h') return 'varve'
+  if (!isHelpful(topic)) throw new UsageError(`unknown command${isNameLike(topic) ? ` ${topic}` : ''}`)
+  return topic
 }
 
 function showHelp (command: Helpful, io: Io): ExitCode {
@@ -134,7 +153,7 @@ function tell (error: unknown, command: string, io: Io): ExitCode {
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(`varve: ${error.message}; see varve ${['serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import', 'record', 'replay'].includes(command) ? `${command} ` : ''}--help\n`)
+    io.err(`varve: ${error.message}; see varve ${command !== 'varve' && isHelpful(command) ? `${command} ` : ''}--help\n`)
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

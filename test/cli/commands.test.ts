@@ -204,7 +204,12 @@ t.test('a command line that varve does not wholly understand ends with 2 and one
     [['sandbox', '--upstream', 'http://h'], "Unknown option '--upstream'; see varve sandbox --help"],
     [['sandbox', 'stray'], "Unexpected argument 'stray'; see varve sandbox --help"],
     [['check', 'a.yaml', 'b.yaml', 'c.yaml'], 'check takes one file, not 3; see varve check --help'],
-    [['check', '--config', 'a.yaml'], "Unknown option '--config'; see varve check --help"],
+    [['check', '--config', 'a.yaml', 'b.yaml'], 'check takes one file, not 2; see varve check --help'],
+    [['help', 'explode'], 'unknown command explode; see varve --help'],
+    [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
+    [['warm', '--rate', '-1', '--from', '1', '--to', '2'], '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'],
+    [['warm', '--rate', '0', '--from', '1', '--to', '2'], '--rate expects a whole number from 1 to 1000000, got 0; see varve warm --help'],
+    [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
     [['sandbox', '--listen', '8081'], '--listen expects HOST:PORT, got 8081; see varve sandbox --help']
   ]
   for (const [argv, sentence] of cases) t.same(await run(t, argv), { code: 2, out: '', err: `varve: ${sentence}\n` }, argv.join(' '))
@@ -224,6 +229,25 @@ t.test('every command tells its flags with --help and -h, and varve help names t
     const { code, out, err } = await run(t, argv)
     t.same([code, err], [0, ''], argv.join(' '))
     for (const pattern of patterns) t.match(out, pattern)
+  }
+})
+
+t.test('varve help COMMAND prints the help of that command', together, async t => {
+  for (const command of ['serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import', 'record', 'replay']) {
+    const { code, out, err } = await run(t, ['help', command])
+    t.match({ code, err }, { code: 0, err: '' })
+    t.ok(out.startsWith(`varve ${command}: `), command)
+    t.equal(out, (await run(t, [command, '--help'])).out)
+  }
+})
+
+t.test('varve check takes its file by --config as well, with mistakes told in the same words', together, async t => {
+  const dir = t.testdir({ 'good.yaml': 'workers: 2', 'bad.yaml': 'workers: many' })
+  for (const [name, code] of [['good.yaml', 0], ['bad.yaml', 2]] as const) {
+    const given = await run(t, ['check', '--config', join(dir, name)])
+    t.equal(given.code, code)
+    t.same(given, await run(t, ['check', join(dir, name)]))
+    t.same(given, await run(t, ['check', `--config=${join(dir, name)}`]))
   }
 })
 

@@ -18,5 +18,5 @@ t.test('every help ends with examples, and each is a command line that varve und
 
 t.test('varve says which release it is', async t => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }
-  t.match(await run(t, ['--version']), { code: 0, out: `varve ${version}\n`, err: '' })
+  for (const flag of ['--version', '-V']) t.match(await run(t, [flag]), { code: 0, out: `varve ${version}\n`, err: '' })
 })
