@@ -2,7 +2,7 @@ import { ExportWriter } from '../moving/export-writer.js'
 import { Ended } from '../moving/patience.js'
 import { chainsIn, type Shelf } from '../moving/shelf.js'
 import { newestOf, TakenOut, takeOut } from '../moving/taking-out.js'
-import { bytesIn, grouped, timeIn } from '../warm/progress.js'
+import { bytesIn, counted, timeIn } from '../warm/progress.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { configOf, openShelf, rateOf, type ShelfFlags } from './shelf.js'
 import { Telling, toldOf } from './telling.js'
@@ -41,7 +41,7 @@ export async function exportCache (flags: ExportFlags, files: readonly string[],
     else await writeWhole(file, write)
     telling.stop()
     const { chain: { id, generation }, known: { anchors } } = wanted
-    telling.end(`${grouped(taken.entries)} entries of chain ${id} in ${timeIn(telling.tookMs)}, ${bytesIn(writer?.bytes ?? 0)}${isOutTaken ? '' : `: ${file}`}\n${leftOut(taken)}`, {
+    telling.end(`${counted(taken.entries, 'entry', 'entries')} of chain ${id} in ${timeIn(telling.tookMs)}, ${bytesIn(writer?.bytes ?? 0)}${isOutTaken ? '' : `: ${file}`}\n${leftOut(taken)}`, {
       chain: id, generation, newestBlock: String(anchors.at(-1)?.height), ...(!isOutTaken && { file })
     })
     return exitCodes.ok
@@ -77,6 +77,6 @@ async function putOut (io: Io, bytes: Buffer): Promise<void> {
 }
 
 function leftOut ({ corrupt, tooLong }: TakenOut): string {
-  return (corrupt > 0 ? `  left out: ${grouped(corrupt)} that are not what was written under their keys\n` : '') +
-    (tooLong > 0 ? `  left out: ${grouped(tooLong)} that are longer than cache.maxEntryMb\n` : '')
+  return (corrupt > 0 ? `  left out: ${counted(corrupt, 'that is not what was written under its key', 'that are not what was written under their keys')}\n` : '') +
+    (tooLong > 0 ? `  left out: ${counted(tooLong, 'that is', 'that are')} longer than cache.maxEntryMb\n` : '')
 }

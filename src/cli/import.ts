@@ -11,7 +11,7 @@ import { inspect, type Inspected } from '../moving/inspecting.js'
 import { Ended } from '../moving/patience.js'
 import { Purged } from '../moving/purged.js'
 import { Refused } from '../moving/words.js'
-import { bytesIn, grouped, timeIn } from '../warm/progress.js'
+import { bytesIn, counted, grouped, timeIn } from '../warm/progress.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { configOf, openShelf, type OpenShelf, rateOf, type ShelfFlags } from './shelf.js'
 import { Telling, toldOf } from './telling.js'
@@ -65,12 +65,16 @@ export async function importCache (flags: ImportFlags, files: readonly string[],
   } catch (error) {
     telling.stop()
     const { written } = brought
-    if (!(error instanceof Ended)) throw written === 0 ? error : new Error(`${(error as Error).message}; ${grouped(written)} entries were written and stay: the same command goes on`, { cause: error })
-    io.err(`varve: ended before all was brought in; ${grouped(written)} entries were written and stay: the same command goes on\n`)
+    if (!(error instanceof Ended)) throw written === 0 ? error : new Error(`${(error as Error).message}; ${stays(written)}`, { cause: error })
+    io.err(`varve: ended before all was brought in; ${stays(written)}\n`)
     return exitCodes.failed
   } finally {
     shelf?.link.stop()
   }
+}
+
+function stays (written: number): string {
+  return `${counted(written, 'entry was written and stays', 'entries were written and stay')}: the same command goes on`
 }
 
 async function whole (file: string): Promise<{ size: number }> {
@@ -109,8 +113,8 @@ function targetOf (config: Config, shelf: OpenShelf, chainId: number, generation
 }
 
 function summaryOf ({ head: { chainId, anchors } }: Inspected, { written, bytes, there, purged, expired, tooLong }: BroughtIn, { isNew }: Claimed, tookMs: number): string {
-  const leftOut = [[expired, 'whose time is over'], [purged, 'that were purged'], [tooLong, 'that are longer than is kept']] as const
-  return `${grouped(written)} entries of chain ${chainId} brought in, in ${timeIn(tookMs)}, ${bytesIn(bytes)}; ${grouped(there)} were there already\n` +
+  const leftOut = [[expired, 'whose time is over'], [purged, purged === 1 ? 'that was purged' : 'that were purged'], [tooLong, `that ${tooLong === 1 ? 'is' : 'are'} longer than is kept`]] as const
+  return `${counted(written, 'entry', 'entries')} of chain ${chainId} brought in, in ${timeIn(tookMs)}, ${bytesIn(bytes)}; ${counted(there, 'was', 'were')} there already\n` +
     leftOut.map(([count, which]) => count > 0 ? `  left out: ${grouped(count)} ${which}\n` : '').join('') +
     (isNew ? `  they are served by each varve whose node has one of the blocks that the chain is known by, from ${anchors[0]?.height} to ${anchors.at(-1)?.height}\n` : '')
 }

@@ -11,7 +11,7 @@ import { AlreadyThere, RecordingFile } from '../replay/recording-file.js'
 import { Room } from '../replay/room.js'
 import { secretsOfUpstream } from '../replay/secrets.js'
 import { Upstream } from '../replay/upstream.js'
-import { bytesIn, grouped, timeIn } from '../warm/progress.js'
+import { bytesIn, counted, grouped, timeIn } from '../warm/progress.js'
 import { toldToStop } from './faults.js'
 import { FewLines } from './few-lines.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
@@ -130,6 +130,6 @@ function askForIndex (url: string): void {
 }
 
 function summaryOf ({ lines, bytes, leftOut, isFull }: RecordingFile, file: string, tookMs: number, mostBytes: number): string {
-  return `${grouped(lines)} questions with their answers in ${timeIn(tookMs)}, ${bytesIn(bytes)}: ${file}\n` +
-    (leftOut > 0 ? `  left out: ${grouped(leftOut)}, since ${isFull ? `the file is as long as it may be (--max-mb ${mostBytes / mega})` : 'the disk did not take them'}\n` : '')
+  return `${counted(lines, 'question with its answer', 'questions with their answers')} in ${timeIn(tookMs)}, ${bytesIn(bytes)}: ${file}\n` +
+    (leftOut > 0 ? `  left out: ${grouped(leftOut)}, since ${isFull ? `the file is as long as it may be (--max-mb ${mostBytes / mega})` : `the disk did not take ${leftOut === 1 ? 'it' : 'them'}`}\n` : '')
 }

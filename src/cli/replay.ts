@@ -4,7 +4,7 @@ import { listen } from '../replay/listening.js'
 import { NoRecording, readRecording, type Recording } from '../replay/reading.js'
 import { ReplayedNode } from '../replay/replayed-node.js'
 import { Tape } from '../replay/tape.js'
-import { grouped } from '../warm/progress.js'
+import { counted, grouped } from '../warm/progress.js'
 import { toldToStop } from './faults.js'
 import { FewLines } from './few-lines.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
@@ -50,9 +50,9 @@ async function recordingIn (file: string, io: Io): Promise<Recording | undefined
 }
 
 function beginningOf ({ pairs, made, by }: Recording, { questions }: Tape): string {
-  return `${grouped(pairs.length)} answers to ${grouped(questions)} questions, recorded by ${by} from ${made} on`
+  return `${counted(pairs.length, 'answer')} to ${counted(questions, 'question')}, recorded by ${by} from ${made} on`
 }
 
 function summaryOf ({ answered, missing }: ReplayedNode, { notGiven }: Tape): string {
-  return `${grouped(answered + missing)} questions: ${grouped(answered)} answered, ${grouped(missing)} not in the recording; ${grouped(notGiven)} of its answers were never asked for\n`
+  return `${counted(answered + missing, 'question')}: ${grouped(answered)} answered, ${grouped(missing)} not in the recording; ${grouped(notGiven)} of its answers ${notGiven === 1 ? 'was' : 'were'} never asked for\n`
 }

@@ -1,4 +1,4 @@
-import { bytesIn, grouped, perSecond, runLine, withBar } from '../warm/progress.js'
+import { bytesIn, counted, grouped, perSecond, runLine, withBar } from '../warm/progress.js'
 import { type Io } from './io.js'
 
 /** What a run tells of itself: a line for people, how much of it is done where that is known, and facts for programs. */
@@ -78,7 +78,7 @@ export class Telling {
 export function toldOf ({ entries, bytes, share, counts }: Entries, tookMs: number): Told {
   const rate = perSecond(entries, tookMs)
   return {
-    line: runLine(share, tookMs, [`${grouped(entries)} entries`, `${grouped(Math.round(rate))}/s`, bytesIn(bytes)]),
+    line: runLine(share, tookMs, [counted(entries, 'entry', 'entries'), `${grouped(Math.round(rate))}/s`, bytesIn(bytes)]),
     share,
     facts: { entries, ...counts, bytes, seconds: Math.round(tookMs) / 1000, perSecond: Math.round(rate * 10) / 10, share: Math.round(share * 10_000) / 10_000 }
   }

@@ -3,11 +3,11 @@ import { readU64 } from '../reads/integer.js'
 import { Asking } from '../warm/asking.js'
 import { Blocks } from '../warm/blocks.js'
 import { Lines } from '../warm/lines.js'
-import { bytesIn, factsOf, grouped, lineOf, type Progress, timeIn } from '../warm/progress.js'
+import { bytesIn, counted, factsOf, grouped, lineOf, type Progress, timeIn } from '../warm/progress.js'
 import { Tally } from '../warm/tally.js'
 import { runWarming, type Warming } from '../warm/warming.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { inputName, linesOfFiles, sizeOfFiles } from './lines-of-files.js'
+import { inputName, linesOfFiles, requireReadable, sizeOfFiles } from './lines-of-files.js'
 import { Telling } from './telling.js'
 
 /** The flags of `warm`, as they were typed. */
@@ -71,13 +71,15 @@ function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks 
 async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[], input: () => Readable, signal: AbortSignal): Promise<Lines> {
   if (files.indexOf(inputName) !== files.lastIndexOf(inputName)) throw new UsageError(`warm takes ${inputName} once`)
   if (from !== undefined || to !== undefined || transactions !== undefined) throw new UsageError('warm takes a range of blocks or files of reads, not both')
-  return new Lines(files, linesOfFiles(files, input, signal), wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER), await sizeOfFiles(files))
+  const skipped = wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER)
+  await requireReadable(files)
+  return new Lines(files, linesOfFiles(files, input, signal), skipped, await sizeOfFiles(files))
 }
 
 function summaryOf ({ warming: { noun, reads }, tally, tookMs }: Progress, { aside, lost }: Warming): string {
   const notKept = [...tally.notKept].map(([reason, count]) => `${grouped(count)} ${reason}`)
   const failed = [...tally.failed].map(([status, count]) => `${grouped(count)} with ${status}`)
-  return `${grouped(reads)} ${noun} in ${timeIn(tookMs)}, ${bytesIn(tally.bytes)}: ${grouped(tally.hits)} were there already, ${grouped(tally.stored)} are kept now\n` +
+  return `${counted(reads, noun.one, noun.many)} in ${timeIn(tookMs)}, ${bytesIn(tally.bytes)}: ${counted(tally.hits, 'was', 'were')} there already, ${counted(tally.stored, 'is', 'are')} kept now\n` +
     (notKept.length > 0 ? `  not kept: ${notKept.join(', ')}\n` : '') +
     (failed.length > 0 ? `  failed: ${failed.join(', ')}\n` : '') +
     [aside, lost].map(sentence => sentence === undefined ? '' : `  ${sentence}\n`).join('')

@@ -11,7 +11,7 @@ export function readinessOfAll (statuses: readonly Status[], wanted: number, isS
     ready: !isStopping && ready > 0,
     degraded: [...new Set([
       ...(isStopping ? ['stopping'] : []),
-      ...(ready < wanted ? [`${ready} of ${wanted} workers are ready`] : []),
+      ...(ready < wanted ? [`${ready} of ${wanted} workers ${ready === 1 ? 'is' : 'are'} ready`] : []),
       ...statuses.flatMap(({ degraded }) => degraded)
     ])]
   }

@@ -27,7 +27,7 @@ const mostCrossing = 512
 
 /** Reads every block of a range, each once but for the seams between pieces. */
 export class Blocks implements Warming {
-  readonly noun = 'blocks'
+  readonly noun = { one: 'block', many: 'blocks' }
   readonly aside = undefined
   blocks = 0
   /** Versions that no node has any more. */
@@ -72,7 +72,7 @@ export class Blocks implements Warming {
 
   get lost (): string | undefined {
     const lost = [
-      ...(this.pruned > 0n ? [`${this.pruned} versions are below the oldest one that the nodes have, ${this.#oldest}`] : []),
+      ...(this.pruned > 0n ? [`${this.pruned} ${this.pruned === 1n ? 'version is' : 'versions are'} below the oldest one that the nodes have, ${this.#oldest}`] : []),
       ...(this.#head !== undefined ? [`the chain has got to version ${this.#head}`] : [])
     ]
     return lost.length > 0 ? lost.join('; ') : undefined

@@ -1,13 +1,22 @@
 import { OutOfReach } from './asking.js'
+import { counted } from './progress.js'
 import { readInLine } from './reads-in-line.js'
 import { type Run, type Warming } from './warming.js'
 
 // Of lines that nobody can read, as many are shown as a person would look at.
 const shown = 3
 
+/** A line, and where it stands. */
+export interface LineOfFile {
+  readonly file: string
+  /** From 1. */
+  readonly number: number
+  readonly text: string
+}
+
 /** Asks for what the lines of files ask for, in their order. */
 export class Lines implements Warming {
-  readonly noun = 'reads'
+  readonly noun = { one: 'read', many: 'reads' }
   reads = 0
   /** Lines with a request that is of the moment, or no read that varve knows. */
   notKept = 0
@@ -15,12 +24,12 @@ export class Lines implements Warming {
   unreadable = 0
   readonly #samples: string[] = []
   readonly #files: readonly string[]
-  readonly #lines: AsyncIterator<string>
+  readonly #lines: AsyncIterator<LineOfFile>
   readonly #skip: number
   // Of what is not left out; undefined where nobody knows how long a file is, as of a pipe.
   #toReadBytes: number | undefined
   #doneBytes = 0
-  // Of the line that was taken last, from 1.
+  // Of the line that was taken last, from 1, counted over all files.
   #number = 0
   readonly #underWay = new Set<number>()
   #isOver = false
@@ -28,7 +37,7 @@ export class Lines implements Warming {
   // One line at a time is taken from a file.
   #taking: Promise<unknown> = Promise.resolve()
 
-  constructor (files: readonly string[], lines: AsyncIterable<string>, skip: number, sizeBytes: number | undefined) {
+  constructor (files: readonly string[], lines: AsyncIterable<LineOfFile>, skip: number, sizeBytes: number | undefined) {
     this.#files = files
     this.#lines = lines[Symbol.asyncIterator]()
     this.#skip = skip
@@ -45,22 +54,22 @@ export class Lines implements Warming {
   }
 
   get lost (): string | undefined {
-    return this.unreadable === 0 ? undefined : `${countOf(this.unreadable, 'line is no request', 'lines are no requests')}: ${this.#samples.join(', ')}${this.unreadable > shown ? ' ...' : ''}`
+    return this.unreadable === 0 ? undefined : `${counted(this.unreadable, 'line is no request', 'lines are no requests')}: ${this.#samples.join(', ')}${this.unreadable > shown ? ' ...' : ''}`
   }
 
   get aside (): string | undefined {
-    return this.notKept === 0 ? undefined : countOf(this.notKept, 'line holds no read that can be kept', 'lines hold no read that can be kept')
+    return this.notKept === 0 ? undefined : counted(this.notKept, 'line holds no read that can be kept', 'lines hold no read that can be kept')
   }
 
   async work ({ asking, tally, signal }: Run): Promise<void> {
     while (!signal.aborted) {
       const taken = await this.#take(signal)
       if (taken === undefined) return
-      const { number, text } = taken
-      const wanted = readInLine(text)
+      const { number, line } = taken
+      const wanted = readInLine(line.text)
       if (typeof wanted === 'string') {
         if (wanted === 'not kept') this.notKept++
-        if (wanted === 'unreadable') this.#cannotRead(number)
+        if (wanted === 'unreadable') this.#cannotRead(line)
       } else {
         // Left in the set where it fails: from there the next run goes on.
         const came = await asking.ask(wanted)
@@ -69,17 +78,17 @@ export class Lines implements Warming {
         this.reads++
       }
       this.#underWay.delete(number)
-      this.#doneBytes += lengthOf(text)
+      this.#doneBytes += lengthOf(line.text)
     }
   }
 
-  async #take (signal: AbortSignal): Promise<{ number: number, text: string } | undefined> {
+  async #take (signal: AbortSignal): Promise<{ number: number, line: LineOfFile } | undefined> {
     const taken = this.#taking.then(async () => await this.#next(signal))
     this.#taking = taken.catch(() => {})
     return await taken
   }
 
-  async #next (signal: AbortSignal): Promise<{ number: number, text: string } | undefined> {
+  async #next (signal: AbortSignal): Promise<{ number: number, line: LineOfFile } | undefined> {
     while (!this.#isOver) {
       // What has failed once seems to be at its end when it is asked again.
       if (this.#failure !== undefined) throw this.#failure
@@ -92,26 +101,22 @@ export class Lines implements Warming {
       this.#number++
       if (this.#number <= this.#skip) {
         // What takes no time says nothing of how long the rest will take.
-        if (this.#toReadBytes !== undefined) this.#toReadBytes -= lengthOf(line.value)
+        if (this.#toReadBytes !== undefined) this.#toReadBytes -= lengthOf(line.value.text)
         continue
       }
       this.#underWay.add(this.#number)
-      return { number: this.#number, text: line.value }
+      return { number: this.#number, line: line.value }
     }
     return undefined
   }
 
-  #cannotRead (number: number): void {
+  #cannotRead ({ file, number }: LineOfFile): void {
     this.unreadable++
-    if (this.#samples.length < shown) this.#samples.push(`line ${number}`)
+    if (this.#samples.length < shown) this.#samples.push(`${file}:${number}`)
   }
 }
 
 // With its end.
 function lengthOf (line: string): number {
   return Buffer.byteLength(line) + 1
-}
-
-function countOf (count: number, one: string, many: string): string {
-  return `${count} ${count === 1 ? one : many}`
 }

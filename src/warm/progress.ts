@@ -13,7 +13,7 @@ const barLength = 20
 /** One line: how much is done, how fast, what of it was kept already, and how long the rest will take. */
 export function lineOf ({ warming, tally, tookMs }: Progress): string {
   return runLine(warming.share, tookMs, [
-    `${grouped(warming.reads)} ${warming.noun}`,
+    counted(warming.reads, warming.noun.one, warming.noun.many),
     `${grouped(Math.round(perSecond(warming.reads, tookMs)))}/s`,
     `${grouped(tally.hits)} there already`,
     `${grouped(tally.stored)} missed`,
@@ -41,7 +41,7 @@ export function withBar (share: number | undefined, line: string): string {
 export function factsOf ({ warming: { noun, reads, share }, tally, tookMs }: Progress): object {
   const left = share === undefined ? undefined : leftMs(share, tookMs)
   return {
-    [noun]: reads,
+    [noun.many]: reads,
     hits: tally.hits,
     stored: tally.stored,
     notKept: Object.fromEntries(tally.notKept),
@@ -74,6 +74,11 @@ export function bytesIn (bytes: number): string {
 /** A number with blanks between its thousands, as no language minds. */
 export function grouped (count: number | bigint): string {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ' ')
+}
+
+/** A number with its noun. */
+export function counted (count: number | bigint, one: string, many = `${one}s`): string {
+  return `${grouped(count)} ${Number(count) === 1 ? one : many}`
 }
 
 /** How many a second. */

@@ -12,7 +12,7 @@ export interface Run {
 /** What is to be read into a cache, by several at once. */
 export interface Warming {
   /** What is counted. */
-  readonly noun: string
+  readonly noun: { readonly one: string, readonly many: string }
   readonly reads: number
   /** How much of it is done, from 0 to 1; undefined where nobody knows how much there is. */
   readonly share: number | undefined

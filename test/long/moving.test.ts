@@ -27,7 +27,7 @@ t.test('brought in once more nothing changes, and what an earlier run did not co
   for (const key of await redis.client.keys('varve:1:* whole *')) await redis.client.del(key)
   for (const key of await redis.client.keys('varve:1:* half *')) await redis.client.del(key)
   await redis.client.del(entries[0] ?? '')
-  t.match(await run(t, into), { code: 0, out: /^1 entries of chain 4 brought in.*15 were there already\n/ })
+  t.match(await run(t, into), { code: 0, out: /^1 entry of chain 4 brought in.*15 were there already\n/ })
   const varve = await sharing(t, node.url, redis)
   for (const [target, how] of readsOf(node, 2)) t.match(await varve.get(target, how), { headers: { [status]: fromRedis } }, target)
 })

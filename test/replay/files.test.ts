@@ -111,7 +111,7 @@ t.test('a disk that is full ends it with a sentence and 1; what was written befo
   t.match(await ask(recording.url, '/v1/2'), { status: 200 }, 'who asks is not concerned')
   t.equal(await recording.command.code, 1)
   t.match(recording.command.err(), /^varve: .*report\.jsonl cannot be written: ENOSPC: no space left on device, write\n$/)
-  t.match(recording.command.out(), /\n2 questions with their answers in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take them\n$/)
+  t.match(recording.command.out(), /\n2 questions with their answers in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take it\n$/)
   t.match(readFileSync(folder, 'utf8'), /"target":"\/v1\/1"[^\n]*\n$/)
 })
 

@@ -79,7 +79,7 @@ t.test('what is not in the file is answered with 404 in the node\'s shape, is to
   t.match(await ask(node.url, '/v1/a', { body: Buffer.alloc(65 * 1024 * 1024) }), { status: 404 }, 'whatever its length')
   t.equal(await node.end(), 0)
   t.equal(node.command.err(), `  not answered: GET /v1/b?api_key=***: it is not in the recording\n${Array.from({ length: 19 }, (_, nth) => `  not answered: GET /v1/c${nth}: it is not in the recording\n`).join('')}  ... and more like these, which are counted and not told one by one\n`)
-  t.match(node.command.out(), /^varve replay: http:\/\/127\.0\.0\.1:\d+ answers as .*report\.jsonl has it\n {2}2 answers to 2 questions, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 questions: 1 answered, 33 not in the recording; 1 of its answers were never asked for\n$/)
+  t.match(node.command.out(), /^varve replay: http:\/\/127\.0\.0\.1:\d+ answers as .*report\.jsonl has it\n {2}2 answers to 2 questions, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 questions: 1 answered, 33 not in the recording; 1 of its answers was never asked for\n$/)
 })
 
 t.test('with --timing an answer takes as long as it took, its head and its end each, and who leaves is not waited for', async t => {
@@ -103,7 +103,7 @@ t.test('with --timing an answer takes as long as it took, its head and its end e
 t.test('a last line that is torn is left out, and said; any other fault is told by its line, and nothing is served', async t => {
   const torn = await replayed(t, fileOf(t, [first, line('/v1/a', '1')], '\n{"at":1,"request":{"meth'))
   t.match(await ask(torn.url, '/v1/a'), { status: 200 })
-  t.match(torn.command.out(), /\n {2}1 answers to 1 questions[^\n]*\n {2}its last line is torn, and left out\n/)
+  t.match(torn.command.out(), /\n {2}1 answer to 1 question,[^\n]*\n {2}its last line is torn, and left out\n/)
   t.match(await ask((await replayed(t, fileOf(t, [first, line('/v1/a', '\u2028')], ''))).url, '/v1/a'), { body: '\u2028' }, 'one that is whole but for its end is none')
 
   const good = line('/v1/a', '1')

@@ -75,7 +75,7 @@ t.test('an answer comes through as the node gave it, stands so in the file, and 
   const node = await replayed(t, recording.file)
   for (const question of questions) t.same(told(await sendRaw(node.url, question)), direct.get(question), `again ${question}`)
   t.equal(await node.end(), 0)
-  t.match(node.command.out(), new RegExp(`\n${questions.length} questions: ${questions.length} answered, 0 not in the recording; 1 of its answers were never asked for\n$`))
+  t.match(node.command.out(), new RegExp(`\n${questions.length} questions: ${questions.length} answered, 0 not in the recording; 1 of its answers was never asked for\n$`))
 })
 
 t.test('what breaks off breaks off for who asks, and does so again: behind its head, within its body, however its end is marked, and before anything came', async t => {

@@ -20,7 +20,7 @@ const worker = (pid: number, version: number | undefined, degraded: string[] = [
 
 t.test('varve can answer where one worker can; each complaint is told once, and that there are fewer than there should be', async t => {
   t.same(readinessOfAll([worker(1, 9), worker(2, 8)], 2, false), { ready: true, degraded: [] })
-  t.same(readinessOfAll([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false), { ready: true, degraded: ['1 of 3 workers are ready', 'n is slow'] })
+  t.same(readinessOfAll([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false), { ready: true, degraded: ['1 of 3 workers is ready', 'n is slow'] })
   t.match(readinessOfAll([worker(1, undefined)], 1, false), { ready: false })
   t.same(readinessOfAll([], 2, false), { ready: false, degraded: ['0 of 2 workers are ready'] })
   t.same(readinessOfAll([worker(1, 9)], 1, true), { ready: false, degraded: ['stopping'] })

@@ -54,7 +54,7 @@ t.test('what is not what was written under its key, and what is too long, is lef
   writeFileSync(config, `chainId: 4\ncache: { maxEntryMb: 1, redis: { url: '${redis.url}' } }\n`)
   const { code, out, err } = await run(t, ['export', join(folder, 'a.varve'), '--config', config])
   t.match([code, err], [0, ''])
-  t.match(out, /^3 entries of chain 4 in \d+ s, [\d.]+ K?B: .*a\.varve\n {2}left out: 2 that are not what was written under their keys\n {2}left out: 1 that are longer than cache\.maxEntryMb\n$/)
+  t.match(out, /^3 entries of chain 4 in \d+ s, [\d.]+ K?B: .*a\.varve\n {2}left out: 2 that are not what was written under their keys\n {2}left out: 1 that is longer than cache\.maxEntryMb\n$/)
 })
 
 t.test('a chain that is known by no block cannot be told from another, and is not exported', async t => {
