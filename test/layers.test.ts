@@ -39,7 +39,6 @@ const libraries: Record<string, readonly string[]> = {
   'prom-client': ['metrics'],
   zod: ['config', 'sandbox', 'replay'],
   yaml: ['config', 'cli', 'sandbox'],
-  'lossless-json': ['reads'],
   pino: ['server', 'cli']
 }
 

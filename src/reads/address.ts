@@ -1,3 +1,5 @@
+const [zero, nine, lowerA, lowerF] = [0x30, 0x39, 0x61, 0x66]
+
 /** The 64 hex digits, lower case, of an address in any spelling; the prefix is optional and its x lower case (facts, section 4). */
 export function readAddress (text: string): string | undefined {
   return padded(text.startsWith('0x') ? text.slice(2) : text)
@@ -11,6 +13,19 @@ export function readTagAddress (text: string): string | undefined {
 /** The form that nodes print: no leading zeros. */
 export function shortAddress (digits: string): string {
   return '0x' + digits.replace(/^0{1,63}/, '')
+}
+
+/** The same form for an address in any spelling; any other text as it is. */
+export function spellAddress (text: string): string {
+  let from = text.startsWith('0x') ? 2 : 0
+  if (text.length === from || text.length > from + 64) return text
+  for (let at = from; at < text.length; at++) if (!isHexDigit(text.charCodeAt(at))) return text
+  while (from < text.length - 1 && text.charCodeAt(from) === zero) from++
+  return `0x${text.slice(from).toLowerCase()}`
+}
+
+function isHexDigit (code: number): boolean {
+  return (code >= zero && code <= nine) || ((code | 0x20) >= lowerA && (code | 0x20) <= lowerF)
 }
 
 function padded (digits: string): string | undefined {

@@ -1,4 +1,4 @@
-import { isObject, memberTexts, readJson } from './json-text.js'
+import { readObject } from './json-object.js'
 import { matchEndpoint, type NodeDefaults, readRequest } from './read-request.js'
 import { type Read, targetOf, wordsOf } from './read.js'
 import { invalidInput, type Refusal } from './refusal.js'
@@ -8,7 +8,7 @@ import { bodyInWords } from './request-body.js'
 export type PurgeRequest = { readonly all: true } | { readonly all: false, readonly read: Read }
 
 const expected = 'expected {"method", "url", "body"} as a client would send it, or {"all": true}'
-const known = new Set(['method', 'url', 'body', 'all'])
+const known = ['method', 'url', 'body', 'all']
 
 /** A purge of a read, to be told to another process. */
 export function purgeOf (read: Read): Buffer {
@@ -17,16 +17,16 @@ export function purgeOf (read: Read): Buffer {
 
 /** Reads the body of a purge; refuses what cannot be meant. */
 export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest {
-  const document = readJson(bytes)
-  if (document === undefined || !isObject(document.value)) throw invalidInput(expected)
-  const { all, method = 'GET', url, body } = document.value
-  if (Object.keys(document.value).some(name => !known.has(name))) throw invalidInput(expected)
-  if (all === true && Object.keys(document.value).length === 1) return { all }
-  if (all !== undefined || typeof url !== 'string' || typeof method !== 'string') throw invalidInput(expected)
+  const wanted = readObject(bytes)
+  if (wanted === undefined || wanted.size !== known.filter(name => wanted.textOf(name) !== undefined).length) throw invalidInput(expected)
+  if (wanted.textOf('all') === 'true' && wanted.size === 1) return { all: true }
+  const url = wanted.stringOf('url')
+  const method = wanted.textOf('method') === undefined ? 'GET' : wanted.stringOf('method')
+  if (wanted.textOf('all') !== undefined || url === undefined || method === undefined) throw invalidInput(expected)
   const match = matchEndpoint(url, method)
   if (match === undefined) throw invalidInput('`url` names no read that is kept')
   // A body within the body is taken to the letter, since that is how the answers that quote it are kept.
-  const text = typeof body === 'string' ? body : memberTexts(document).get('body') ?? ''
+  const text = wanted.stringOf('body') ?? wanted.textOf('body') ?? ''
   const request = { method, accept: undefined, ...bodyInWords(text) }
   try {
     return { all: false, read: readRequest(match, request, defaults) }

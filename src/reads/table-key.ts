@@ -1,50 +1,131 @@
-import { isObject } from './json-text.js'
-import { readAddress } from './address.js'
-import { readSigned, readUnsigned } from './integer.js'
+import { spellAddress } from './address.js'
+import { integerSpelling } from './integer.js'
+import { quoted, unescaped } from './json-string.js'
 import { type TypeTag } from './type-tag.js'
 
+/** The one text of a JSON string's value, where nodes take several for the same. */
+type Spell = (text: string) => string
+
+/** How the JSON of a type is spelled. */
+interface Shape {
+  readonly items: Shape | undefined
+  readonly string: Spell | undefined
+}
+
+const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x22, 0x2c, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d]
+
+// No struct has as many; sorting what has more would take longer than reading it.
+const mostMembers = 32
+
 /**
- * One text for all spellings of a table key that nodes take for the same key (facts, section 4).
+ * One text for all spellings of a table key that nodes take for the same key (facts, section 4), made of its JSON without blanks.
  * Where a value does not have the shape of its type it stands as it is: the node decides, and the key stays its own.
  */
-export function canonicalKey (type: TypeTag, value: unknown): string {
-  switch (type.kind) {
-    case 'named': return typeof value === 'string' ? JSON.stringify(canonicalText(type.name, value)) : plain(value)
-    case 'vector': return canonicalVector(type.of, value)
-    case 'struct': return isObjectPointer(type) && typeof value === 'string' ? JSON.stringify(canonicalText('address', value)) : plain(value)
-  }
-}
-
-function canonicalVector (of: TypeTag, value: unknown): string {
-  if (of.kind === 'named' && of.name === 'u8' && typeof value === 'string') return JSON.stringify(canonicalBytes(value))
-  return Array.isArray(value) ? `[${value.map(item => canonicalKey(of, item)).join(',')}]` : plain(value)
-}
-
-function canonicalText (typeName: string, text: string): string {
-  if (typeName === 'address') {
-    const digits = readAddress(text)
-    return digits === undefined ? text : `0x${digits}`
-  }
-  // Only the wide integers are written as strings; the narrow ones are numbers, compared as text.
-  const [, sign, bits] = /^([ui])(64|128|256)$/.exec(typeName) ?? []
-  if (bits === undefined) return text
-  const value = sign === 'u' ? readUnsigned(text, 2n ** BigInt(bits) - 1n) : readSigned(text, BigInt(bits))
-  return value === undefined ? text : String(value)
+export function canonicalKey (type: TypeTag, text: string): string {
+  return new KeyText(text).value(shapeOf(type)) ?? text
 }
 
 /** One text for all spellings of the same bytes in hex. */
 export function canonicalBytes (text: string): string {
-  return /^(?:0x)?(?:[0-9a-fA-F]{2})*$/.test(text) ? `0x${text.replace(/^0x/, '').toLowerCase()}` : text
+  const digits = text.startsWith('0x') ? text.slice(2) : text
+  return digits.length % 2 === 0 && !/[^0-9a-fA-F]/.test(digits) ? `0x${digits.toLowerCase()}` : text
+}
+
+function shapeOf (type: TypeTag): Shape {
+  switch (type.kind) {
+    case 'named': return { items: undefined, string: type.name === 'address' ? spellAddress : integerSpelling(type.name) }
+    case 'vector': return { items: shapeOf(type.of), string: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalBytes : undefined }
+    case 'struct': return { items: undefined, string: isObjectPointer(type) ? spellAddress : undefined }
+  }
 }
 
 function isObjectPointer (type: TypeTag): boolean {
   return type.kind === 'struct' && BigInt(`0x${type.address}`) === 1n && type.module === 'object' && type.name === 'Object'
 }
 
-// The order of a struct's members means nothing; numbers keep their text, since 1.0 and 1 are two keys to a node.
-function plain (value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(plain).join(',')}]`
-  if (!isObject(value)) return typeof value === 'string' ? JSON.stringify(value) : String(value)
-  const members = Object.keys(value).sort().map(name => `${JSON.stringify(name)}:${plain(value[name])}`)
-  return `{${members.join(',')}}`
+// `sort` takes longer to begin than this to end.
+function inOrder (members: string[]): string[] {
+  for (const [at, member] of members.entries()) {
+    let to = at
+    for (let before = members[to - 1]; before !== undefined && before > member; before = members[to - 1]) members[to--] = before
+    members[to] = member
+  }
+  return members
+}
+
+/** Walks once over valid JSON without blanks; each step returns the canonical text of what it passed, or undefined where that stands there already. */
+class KeyText {
+  readonly #text: string
+  #at = 0
+
+  constructor (text: string) {
+    this.#text = text
+  }
+
+  value (shape: Shape | undefined): string | undefined {
+    switch (this.#text.charCodeAt(this.#at)) {
+      case quote: return this.#string(shape?.string)
+      case openBracket: return this.#array(shape?.items)
+      case openBrace: return this.#object()
+      // Numbers keep their text, since 1.0 and 1 are two keys to a node.
+      default: return this.#scalar()
+    }
+  }
+
+  #string (spell: Spell | undefined): string | undefined {
+    const from = this.#at++
+    let isEscaped = false
+    for (let code = this.#text.charCodeAt(this.#at); code !== quote; code = this.#text.charCodeAt(this.#at)) {
+      if (code === backslash) isEscaped = true
+      this.#at += code === backslash ? 2 : 1
+    }
+    this.#at++
+    if (!isEscaped && spell === undefined) return undefined
+    const value = isEscaped ? unescaped(this.#text.slice(from, this.#at)) : this.#text.slice(from + 1, this.#at - 1)
+    const spelled = spell === undefined ? value : spell(value)
+    return !isEscaped && spelled === value ? undefined : quoted(spelled)
+  }
+
+  #array (items: Shape | undefined): string | undefined {
+    let copiedTo = this.#at
+    let text = ''
+    for (let isOpen = !this.#isEmpty(closeBracket); isOpen; isOpen = this.#text.charCodeAt(this.#at++) === comma) {
+      const from = this.#at
+      const item = this.value(items)
+      if (item === undefined) continue
+      text += this.#text.slice(copiedTo, from) + item
+      copiedTo = this.#at
+    }
+    return text === '' ? undefined : text + this.#text.slice(copiedTo, this.#at)
+  }
+
+  /** The order of a struct's members means nothing. */
+  #object (): string | undefined {
+    const members: string[] = []
+    let isSame = true
+    for (let isOpen = !this.#isEmpty(closeBrace); isOpen; isOpen = this.#text.charCodeAt(this.#at++) === comma) {
+      const from = this.#at
+      const name = this.#string(undefined)
+      const nameTo = this.#at++
+      const value = this.value(undefined)
+      const isThere = name === undefined && value === undefined
+      members.push(isThere ? this.#text.slice(from, this.#at) : `${name ?? this.#text.slice(from, nameTo)}:${value ?? this.#text.slice(nameTo + 1, this.#at)}`)
+      isSame &&= isThere && (members.at(-2) ?? '') < (members.at(-1) ?? '')
+    }
+    if (isSame) return undefined
+    // Names are quoted and differ, so that whole members are in the order of their names.
+    return `{${(members.length > mostMembers ? members : inOrder(members)).join(',')}}`
+  }
+
+  /** Moves into an array or object, or past an empty one. */
+  #isEmpty (closing: number): boolean {
+    const isEmpty = this.#text.charCodeAt(this.#at + 1) === closing
+    this.#at += isEmpty ? 2 : 1
+    return isEmpty
+  }
+
+  #scalar (): undefined {
+    let code = this.#text.charCodeAt(this.#at)
+    while (code !== comma && code !== closeBracket && code !== closeBrace && !Number.isNaN(code)) code = this.#text.charCodeAt(++this.#at)
+  }
 }

@@ -1,5 +1,6 @@
 import { mediaTypes } from './accept.js'
-import { type JsonBody, readJsonBody, stringIn } from './json-body.js'
+import { readJsonBody, stringIn, textIn } from './json-body.js'
+import { type JsonObject } from './json-object.js'
 import { type ReadBody } from './read.js'
 import { invalidInput } from './refusal.js'
 import { canonicalBytes, canonicalKey } from './table-key.js'
@@ -8,20 +9,20 @@ import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 /** Reads the body of a table item look-up. */
 export function readTableRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
-  const keyText = body.textOf('key')
+  const keyText = textIn(body, 'key')
   const keyType = readType(body, 'key_type')
   const head = `{"key_type":"${printTypeTag(keyType)}","value_type":"${printTypeTag(readType(body, 'value_type'))}","key":`
-  return { type: mediaTypes.json, sent: `${head}${keyText}}`, canonical: `${head}${canonicalKey(keyType, body.members['key'])}}` }
+  return { type: mediaTypes.json, sent: `${head}${keyText}}`, canonical: `${head}${canonicalKey(keyType, keyText)}}` }
 }
 
 /** Reads the body of a look-up by the key's own bytes. */
 export function readRawRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
-  const keyText = body.textOf('key')
+  const keyText = textIn(body, 'key')
   return { type: mediaTypes.json, sent: `{"key":${keyText}}`, canonical: `{"key":${JSON.stringify(canonicalBytes(stringIn(body, 'key')))}}` }
 }
 
-function readType (body: JsonBody, name: string): TypeTag {
+function readType (body: JsonObject, name: string): TypeTag {
   const tag = readTypeTag(stringIn(body, name))
   if (tag === undefined) throw invalidInput(`\`${name}\` is not a type tag`)
   return tag

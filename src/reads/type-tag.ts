@@ -9,12 +9,15 @@ export type TypeTag =
 // Nodes refuse deeper nesting (facts, section 4), and so a bound on recursion costs no reader anything.
 const maxLevels = 8
 
+/** A longer text is no type tag (law 10): nodes bound the parts of a type to a few hundred, and each of them has a name of at most 255 characters. */
+export const longestTag = 65_536
+
 // Blanks separate tokens and mean nothing else; a token is an address, a name, `::` or one mark.
 const token = /[ \t\n\f\r]*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_$][A-Za-z0-9_$]*)|(::|[<>,]))[ \t\n\f\r]*/y
 
 /** A type tag in any spelling, or undefined where it cannot be parsed with certainty. */
 export function readTypeTag (text: string): TypeTag | undefined {
-  const tokens = tokensOf(text)
+  const tokens = text.length > longestTag ? undefined : tokensOf(text)
   if (tokens === undefined) return undefined
   const parser = new TagParser(tokens)
   const tag = parser.type(1)

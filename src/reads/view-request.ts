@@ -2,8 +2,8 @@ import { readAddress, shortAddress } from './address.js'
 import { mediaTypes } from './accept.js'
 import { readJsonBody, stringIn } from './json-body.js'
 import { type ReadBody } from './read.js'
-import { invalidInput } from './refusal.js'
-import { isIdentifier, printTypeTag, readTypeTag } from './type-tag.js'
+import { invalidInput, type Refusal } from './refusal.js'
+import { isIdentifier, longestTag, printTypeTag, readTypeTag } from './type-tag.js'
 
 // Nodes of each family have the name in their own words.
 const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
@@ -17,24 +17,34 @@ export function readViewRequest (contentType: string | undefined, bytes: Buffer)
 
 function readJsonView (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
-  const types = body.members['type_arguments']
-  if (!Array.isArray(types) || !Array.isArray(body.members['arguments'])) {
+  const [types, values] = [body.textOf('type_arguments'), body.textOf('arguments')]
+  if (types?.startsWith('[') !== true || values?.startsWith('[') !== true) {
     throw invalidInput('parse request payload error: `type_arguments` and `arguments` must be arrays')
   }
   // What an argument means is told by the function's own types alone, so that its text is its key.
-  const sent = `{"function":"${functionIn(stringIn(body, 'function'))}","type_arguments":[${types.map(typeIn).join(',')}],"arguments":${body.textOf('arguments')}}`
+  const sent = `{"function":"${functionIn(stringIn(body, 'function'))}","type_arguments":[${typesIn(types)}],"arguments":${values}}`
   return { type: mediaTypes.json, sent, canonical: sent }
 }
 
 function functionIn (text: string): string {
-  const [address = '', module = '', name = '', ...more] = text.split('::')
+  const [address = '', module = '', name = '', ...more] = text.split('::', 4)
   const digits = readAddress(address)
   if (digits === undefined || !isIdentifier(module) || !isIdentifier(name) || more.length > 0) throw invalidInput('`function` is not of the form ADDRESS::MODULE::FUNCTION')
   return `${shortAddress(digits)}::${module}::${name}`
 }
 
-function typeIn (text: unknown): string {
-  const tag = typeof text === 'string' ? readTypeTag(text) : undefined
-  if (tag === undefined) throw invalidInput('`type_arguments` holds what is not a type tag')
-  return `"${printTypeTag(tag)}"`
+/** Type tags by their canonical texts, from the JSON of an array of strings. */
+function typesIn (json: string): string {
+  // An object can be no type tag, and one whose names are chosen with care takes quadratic time to build.
+  if (json.length > longestTag || json.includes('{')) throw notTypes()
+  const types = JSON.parse(json) as unknown[]
+  return types.map(text => {
+    const tag = typeof text === 'string' ? readTypeTag(text) : undefined
+    if (tag === undefined) throw notTypes()
+    return `"${printTypeTag(tag)}"`
+  }).join(',')
+}
+
+function notTypes (): Refusal {
+  return invalidInput(`\`type_arguments\` holds what is not a type tag, or more than ${longestTag} characters`)
 }

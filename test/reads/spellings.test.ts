@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { readAccept } from '../../src/reads/accept.js'
-import { readAddress, readTagAddress, shortAddress } from '../../src/reads/address.js'
-import { readSigned, readU16, readU64 } from '../../src/reads/integer.js'
+import { readAddress, readTagAddress, shortAddress, spellAddress as canonicalAddress } from '../../src/reads/address.js'
+import { integerSpelling, readU16, readU64 } from '../../src/reads/integer.js'
 import { isIdentifier, printTypeTag, readStructTag, readTypeTag } from '../../src/reads/type-tag.js'
 import { check, seeded } from '../support/properties.js'
 import { address, addressStyle, integerStyle, plainTag, spellAddress, spellInteger, spellTag, struct, tag, tagStyle, u64 } from '../support/spellings.js'
@@ -43,14 +43,16 @@ t.test('what is no unsigned integer in range is refused', async t => {
   t.equal(readU16('65536'), undefined)
 })
 
-t.test('signed integers are read in the spellings that nodes take', async t => {
-  t.equal(readSigned('-128', 8n), -128n)
-  t.equal(readSigned('-129', 8n), undefined)
-  t.equal(readSigned('+127', 8n), 127n)
-  t.equal(readSigned('128', 8n), undefined)
-  t.equal(readSigned('-0', 8n), 0n)
-  t.equal(readSigned('-+1', 8n), undefined)
-  t.equal(readSigned('--1', 8n), undefined)
+t.test('every spelling of a signed integer is one, and what is out of range stays as it is', async t => {
+  const spell = integerSpelling('i64')
+  const lowest = '-9223372036854775808'
+  for (const [text, one] of [[lowest, lowest], ['-09', '-9'], ['+127', '127'], ['-0', '0'], ['-00', '0'], ['+00', '0']] as const) t.equal(spell?.(text), one, text)
+  for (const text of ['-9223372036854775809', '9223372036854775808', '-+1', '--1', '+-1', '-', '']) t.equal(spell?.(text), text, text)
+})
+
+t.test(`the canonical address of a key is the short one, whatever its spelling (${seeded})`, async t => {
+  check(fc.property(address, addressStyle, (digits, style) => canonicalAddress(spellAddress(digits, style)) === `0x${digits}`))
+  for (const text of ['', '0x', '0X1', 'x1', '0xg', ' 1', '0x' + '1'.repeat(65), '0'.repeat(65)]) t.equal(canonicalAddress(text), text)
 })
 
 t.test(`every spelling of a type tag prints as one (${seeded})`, async () => {

@@ -1,0 +1,188 @@
+import { unescaped } from './json-string.js'
+
+// serde_json, which nodes read with, stops at 128 levels; the bound also keeps the recursion within the stack.
+const maxDepth = 127
+
+const [tab, newLine, carriageReturn, blank, quote, backslash] = [0x09, 0x0a, 0x0d, 0x20, 0x22, 0x5c]
+const [plus, comma, minus, point, zero, nine, colon] = [0x2b, 0x2c, 0x2d, 0x2e, 0x30, 0x39, 0x3a]
+const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d]
+const [upperE, lowerE, lowerU] = [0x45, 0x65, 0x75]
+const simpleEscapes = '"\\/bfnrt'
+
+/**
+ * The texts of an object's values by the texts of its names, where the whole text is one JSON object; undefined for any other text, and where
+ * one nests too deep or repeats a member: a node may take either of the two.
+ */
+export function checkedMembers (text: string): ReadonlyMap<string, string> | undefined {
+  try {
+    return new Checker(text).wholeObject()
+  } catch (error) {
+    if (error instanceof Broken) return undefined
+    throw error
+  }
+}
+
+/** Whether a code is of a blank between tokens. */
+export function isBlank (code: number): boolean {
+  return code === blank || code === newLine || code === carriageReturn || code === tab
+}
+
+class Broken extends Error {}
+
+/**
+ * Checks a text in one pass without building values, which cost more than everything else that a large body costs.
+ * An object that names members as a client chose would also be slow: V8 hashes names of digits without a secret.
+ */
+class Checker {
+  readonly #text: string
+  #at = 0
+
+  constructor (text: string) {
+    this.#text = text
+  }
+
+  wholeObject (): Map<string, string> {
+    const texts = new Map<string, string>()
+    if (this.#next() !== openBrace) throw new Broken()
+    this.#object(1, texts)
+    if (!Number.isNaN(this.#next())) throw new Broken()
+    return texts
+  }
+
+  /** The next sign that is no blank, which stays where it is; NaN at the end. */
+  #next (): number {
+    let code = this.#text.charCodeAt(this.#at)
+    while (isBlank(code)) code = this.#text.charCodeAt(++this.#at)
+    return code
+  }
+
+  #value (depth: number): void {
+    const code = this.#next()
+    if (code === quote) this.#string()
+    else if (code === openBrace) this.#object(depth + 1)
+    else if (code === openBracket) this.#array(depth + 1)
+    else if (code === minus || isDigit(code)) this.#number()
+    else this.#word()
+  }
+
+  #array (depth: number): void {
+    if (depth > maxDepth) throw new Broken()
+    this.#at++
+    if (this.#next() === closeBracket) this.#at++
+    else do this.#value(depth); while (this.#goesOn(closeBracket))
+  }
+
+  #object (depth: number, texts?: Map<string, string>): void {
+    if (depth > maxDepth) throw new Broken()
+    this.#at++
+    if (this.#next() === closeBrace) {
+      this.#at++
+      return
+    }
+    // Objects of one member, which may come by the thousand, need no set.
+    let first: string | undefined
+    let names: Set<string> | undefined
+    do {
+      const name = this.#name()
+      if (first === undefined) first = name
+      else if ((names ??= new Set([first])).size === names.add(name).size) throw new Broken()
+      if (this.#next() !== colon) throw new Broken()
+      this.#at++
+      this.#next()
+      const from = this.#at
+      this.#value(depth)
+      texts?.set(name, this.#text.slice(from, this.#at))
+    } while (this.#goesOn(closeBrace))
+  }
+
+  /** Moves past what stands behind a value: a comma, or the end of the array or object. */
+  #goesOn (closing: number): boolean {
+    const code = this.#next()
+    if (code !== comma && code !== closing) throw new Broken()
+    this.#at++
+    return code === comma
+  }
+
+  /** The one text of a name with its quotes, which keep digits from being hashed as a number. */
+  #name (): string {
+    if (this.#next() !== quote) throw new Broken()
+    const from = this.#at
+    const isEscaped = this.#string()
+    const text = this.#text.slice(from, this.#at)
+    return isEscaped ? `"${unescaped(text)}"` : text
+  }
+
+  /** Moves past a string; true where it holds an escape. */
+  #string (): boolean {
+    const text = this.#text
+    let isEscaped = false
+    let at = this.#at + 1
+    for (let code = text.charCodeAt(at); code !== quote; code = text.charCodeAt(at)) {
+      // A control character must be escaped; NaN is the end of the text.
+      if (!(code >= blank)) throw new Broken()
+      if (code === backslash) isEscaped = true
+      at = code === backslash ? this.#pastEscape(at + 1) : at + 1
+    }
+    this.#at = at + 1
+    return isEscaped
+  }
+
+  #pastEscape (at: number): number {
+    if (this.#text.charCodeAt(at) !== lowerU) {
+      if (at === this.#text.length || !simpleEscapes.includes(this.#text.charAt(at))) throw new Broken()
+      return at + 1
+    }
+    const unit = this.#unit(at + 1)
+    if (unit < 0xd800 || unit > 0xdfff) return at + 5
+    // Half a surrogate pair is no character, and serde_json refuses it.
+    const isPair = unit < 0xdc00 && this.#text.startsWith('\\u', at + 5)
+    const low = isPair ? this.#unit(at + 7) : 0
+    if (low < 0xdc00 || low > 0xdfff) throw new Broken()
+    return at + 11
+  }
+
+  /** The code unit that four hex digits spell. */
+  #unit (from: number): number {
+    let unit = 0
+    for (let at = from; at < from + 4; at++) unit = unit * 16 + hexDigit(this.#text.charCodeAt(at))
+    return unit
+  }
+
+  #number (): void {
+    if (this.#text.charCodeAt(this.#at) === minus) this.#at++
+    if (this.#text.charCodeAt(this.#at) === zero) this.#at++
+    else this.#digits()
+    if (this.#text.charCodeAt(this.#at) === point) {
+      this.#at++
+      this.#digits()
+    }
+    const code = this.#text.charCodeAt(this.#at)
+    if (code !== lowerE && code !== upperE) return
+    const sign = this.#text.charCodeAt(++this.#at)
+    if (sign === plus || sign === minus) this.#at++
+    this.#digits()
+  }
+
+  #digits (): void {
+    const from = this.#at
+    while (isDigit(this.#text.charCodeAt(this.#at))) this.#at++
+    if (this.#at === from) throw new Broken()
+  }
+
+  #word (): void {
+    const word = ['true', 'false', 'null'].find(each => this.#text.startsWith(each, this.#at))
+    if (word === undefined) throw new Broken()
+    this.#at += word.length
+  }
+}
+
+function isDigit (code: number): boolean {
+  return code >= zero && code <= nine
+}
+
+function hexDigit (code: number): number {
+  if (isDigit(code)) return code - zero
+  const letter = (code | 0x20) - 0x61
+  if (letter >= 0 && letter < 6) return letter + 10
+  throw new Broken()
+}

@@ -1,0 +1,61 @@
+import { checkedMembers, isBlank } from './json-check.js'
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+const quote = 0x22
+const backslash = 0x5c
+
+/** The members of a JSON object as a client wrote them. */
+export class JsonObject {
+  readonly #texts: ReadonlyMap<string, string>
+
+  constructor (texts: ReadonlyMap<string, string>) {
+    this.#texts = texts
+  }
+
+  get size (): number {
+    return this.#texts.size
+  }
+
+  /** The text of a member's value, digits and escapes as they came, blanks dropped; undefined where there is no such member. */
+  textOf (name: string): string | undefined {
+    const text = this.#texts.get(`"${name}"`)
+    return text === undefined ? undefined : withoutBlanks(text)
+  }
+
+  /** The value of a member that is a JSON string; undefined for any other. */
+  stringOf (name: string): string | undefined {
+    const text = this.#texts.get(`"${name}"`) ?? ''
+    return text.startsWith('"') ? JSON.parse(text) as string : undefined
+  }
+}
+
+/** Reads one JSON object strictly; undefined for any other bytes. */
+export function readObject (bytes: Buffer): JsonObject | undefined {
+  const text = decoded(bytes)
+  const texts = text === undefined ? undefined : checkedMembers(text)
+  return texts && new JsonObject(texts)
+}
+
+function decoded (bytes: Buffer): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Drops the blanks between the tokens of valid JSON. */
+function withoutBlanks (text: string): string {
+  const bytes = Buffer.from(text)
+  let isInString = false
+  let to = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    if (!isInString && isBlank(byte)) continue
+    bytes[to++] = byte
+    if (byte === quote) isInString = !isInString
+    else if (byte === backslash) bytes[to++] = bytes[++at] ?? 0
+  }
+  return to === bytes.length ? text : bytes.toString('utf8', 0, to)
+}
