@@ -79,7 +79,10 @@ export class WorkerLine {
   constructor (tell: Tell) {
     this.#tell = tell
     this.#probes = new RemoteProbes((node, target, timeoutMs) => { tell({ kind: 'poll', node, target, timeoutMs }) })
-    this.#buckets = new RemoteBuckets((id, subject, allowance) => { tell({ kind: 'take', id, subject, allowance }) }, new LocalBuckets(() => performance.now()))
+    this.#buckets = new RemoteBuckets({
+      take: (id, subject, allowance) => { tell({ kind: 'take', id, subject, allowance }) },
+      giveBack: (subject, allowance) => { tell({ kind: 'give_back', subject, allowance }) }
+    }, new LocalBuckets(() => performance.now()))
     this.begun = new Promise(resolve => { this.#begin = resolve })
     this.#stopped = new Promise(resolve => { this.#stop = resolve })
   }

@@ -89,6 +89,7 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     switch (heard.kind) {
       case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
       case 'take': return from.tell({ kind: 'taken', id: heard.id, waitMs: buckets.take(heard.subject, heard.allowance) })
+      case 'give_back': return buckets.giveBack(heard.subject, heard.allowance)
       case 'dropped': return follow(Buffer.from(heard.purge), from)
       case 'last_word':
         recent.tells(from, heard.recent as RecentTold)

@@ -8,6 +8,8 @@ export interface Allowance {
 export interface Buckets {
   /** Takes one for a client: 0 where there was one, else the milliseconds until there is, and nothing was taken. */
   take (subject: string, allowance: Allowance): number | Promise<number>
+  /** Gives back one that was taken for what turned out to cost nothing. */
+  giveBack (subject: string, allowance: Allowance): void
 }
 
 // Some 10 MB of addresses at most, whoever sends from however many (law 10); who is forgotten is not limited for what it took before.
@@ -35,6 +37,11 @@ export class LocalBuckets implements Buckets {
     const isTaken = waitMs <= negligibleMs
     this.#remember(subject, isTaken ? fullAtMs + everyMs : fullAtMs)
     return isTaken ? 0 : waitMs
+  }
+
+  giveBack (subject: string, { perSecond }: Allowance): void {
+    const fullAtMs = this.#fullAtMs.get(subject)
+    if (fullAtMs !== undefined) this.#remember(subject, fullAtMs - 1000 / perSecond)
   }
 
   #remember (subject: string, fullAtMs: number): void {

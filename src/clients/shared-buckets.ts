@@ -15,6 +15,16 @@ redis.call('SET', KEYS[1], string.format('%.3f', full + every), 'PX', math.ceil(
 return 0
 `
 
+const giveOneBack = `
+local full = tonumber(redis.call('GET', KEYS[1]) or '')
+if not full then return 0 end
+local time = redis.call('TIME')
+local left = full - tonumber(ARGV[1]) - (time[1] * 1000 + time[2] / 1000)
+if left <= 0 then return redis.call('DEL', KEYS[1]) end
+redis.call('SET', KEYS[1], string.format('%.3f', full - tonumber(ARGV[1])), 'PX', math.ceil(left))
+return 1
+`
+
 // As many as are counted alone (law 10).
 const mostRefused = 50_000
 
@@ -49,6 +59,13 @@ export class SharedBuckets implements Buckets {
     if (waitMs === undefined) return await this.#alone.take(subject, allowance)
     if (waitMs > 0) this.#refuse(subject, waitMs)
     return waitMs
+  }
+
+  giveBack (subject: string, allowance: Allowance): void {
+    this.#refusedUntilMs.delete(subject)
+    this.#link.ask('limit', async client => await client.eval(giveOneBack, 1, this.#prefix + subject, 1000 / allowance.perSecond))
+      // It was taken here if Redis was away then, too.
+      .catch(() => { this.#alone.giveBack(subject, allowance) })
   }
 
   /** Undefined where Redis does not say. */

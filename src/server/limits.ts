@@ -37,11 +37,11 @@ export class Limits {
     if (lacksKey) throw new Refusal(401, 'web_framework_error', 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', ['www-authenticate', 'Bearer'])
   }
 
-  /** What is to be done before a node is asked for a client: takes one, and throws where none is left; undefined where there is nothing to take it from. */
-  tollOf (request: FastifyRequest): (() => Promise<void>) | undefined {
-    if (this.#access.limitsHits || this.#access.allowanceOf(request.raw) === undefined) return undefined
-    let paid: Promise<void> | undefined
-    return async () => { await (paid ??= this.#charge(request)) }
+  /** What a request costs its client; undefined where the client has no limit, or has been charged already. */
+  tollOf (request: FastifyRequest): Toll | undefined {
+    const allowance = this.#access.allowanceOf(request.raw)
+    if (this.#access.limitsHits || allowance === undefined) return undefined
+    return new Toll(async () => { await this.#charge(request) }, () => { this.#access.buckets.giveBack(this.subjectOf(request), allowance) })
   }
 
   /** Who takes turns with others, and is limited: whoever has a key, from wherever; else an address. */
@@ -56,6 +56,35 @@ export class Limits {
     const taken = await this.#take(request)
     if (taken.isAllowed || !taken.isExceeded) return
     throw new Refusal(429, 'web_framework_error', 'too many requests', ['retry-after', String(taken.ttlInSeconds)])
+  }
+}
+
+/** One of what a client may ask for, charged at most once for a request. */
+export class Toll {
+  readonly #charge: () => Promise<void>
+  readonly #giveBack: () => void
+  #charged: Promise<void> | undefined
+  #isDue = false
+
+  constructor (charge: () => Promise<void>, giveBack: () => void) {
+    this.#charge = charge
+    this.#giveBack = giveBack
+  }
+
+  /** Charges before an upstream is asked; throws where nothing is left. */
+  readonly admit = async (): Promise<void> => {
+    this.#isDue = true
+    await this.payAhead()
+  }
+
+  /** Charges before that is known: reading a large body costs varve itself something, whatever comes of it. */
+  async payAhead (): Promise<void> {
+    await (this.#charged ??= this.#charge())
+  }
+
+  /** Refunds what was charged ahead, where no upstream had to be asked. */
+  refund (): void {
+    if (this.#charged !== undefined && !this.#isDue) this.#giveBack()
   }
 }
 

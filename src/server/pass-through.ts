@@ -78,7 +78,7 @@ export function passThrough (app: FastifyInstance, context: PublicParts, limits:
         minVersion,
         from: addressOf(request),
         client: limits.subjectOf(request),
-        admit: limits.tollOf(request),
+        admit: limits.tollOf(request)?.admit,
         signal: gone.signal
       }
       return reply.from(dest, { ...options, ...bodyOf(request), rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing }) })

@@ -9,16 +9,20 @@ import { Refusal } from '../reads/refusal.js'
 import { spellingOf } from '../reads/spelling.js'
 import { passedTarget } from '../reads/unknown-route.js'
 import { takenFrom } from './exchange.js'
-import { type Limits } from './limits.js'
+import { type Limits, type Toll } from './limits.js'
 import { passThrough } from './pass-through.js'
 import { failWith, type PublicParts, replyWith } from './reply.js'
 import { requirePlain } from './requirements.js'
-import { Turns } from './turns.js'
+import { BodyTurns, Turns } from './turns.js'
 import { wishesOf } from './wishes.js'
+
+// A larger body is charged before it is read: by then it has cost varve more than most reads cost an upstream.
+const largeBody = 16 * 1024
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
   const turns = new Turns(() => { context.metrics.cut('ahead') })
+  const bodyTurns = new BodyTurns()
   // By its head alone, before a byte of its body is taken in.
   app.addHook('onRequest', async (request, reply) => {
     // A browser that asks first sends no key.
@@ -36,7 +40,13 @@ export function readRoutes (app: FastifyInstance, context: PublicParts, limits: 
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl, request.method)
       if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
-      const { outcome, ready } = await answerMatch(context, match, request, limits)
+      const toll = limits.tollOf(request)
+      const { length } = bodyOf(request)
+      if (match.endpoint.takesBody !== undefined && length > largeBody) {
+        await toll?.payAhead()
+        await bodyTurns.take(length, reply.raw)
+      }
+      const { outcome, ready } = await answerMatch(context, match, request, limits.subjectOf(request), toll)
       replyWith(context, takenFrom(request, reply, context), match.endpoint.name, outcome, ready)
     } catch (error) {
       failWith(context, takenFrom(request, reply, context), error)
@@ -48,21 +58,26 @@ export function readRoutes (app: FastifyInstance, context: PublicParts, limits: 
   app.setNotFoundHandler(async (request, reply) => { await answer(request, reply) })
 }
 
-async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest, limits: Limits): Promise<{ outcome: OutcomeName, ready: Reply }> {
+async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest, client: string, toll: Toll | undefined): Promise<{ outcome: OutcomeName, ready: Reply }> {
   const { headers } = request
   const spelled = {
     method: request.method,
     target: request.originalUrl,
     accept: headers.accept,
     contentType: headers['content-type'],
-    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+    body: bodyOf(request)
   }
   const read = readRequest(match, { ...spelled, minVersion: headers[minVersionHeader] }, context.config.pages)
-  const outcome = await answerRead({ ...context.parts, client: limits.subjectOf(request), admit: limits.tollOf(request) }, read)
+  const outcome = await answerRead({ ...context.parts, client, admit: toll?.admit }, read)
+  if (isHit(outcome)) toll?.refund()
   // What is asked for but once is not worth remembering; a least version is in no spelling.
   const spelling = isHit(outcome) && read.atLeast === undefined ? spellingOf(spelled) : undefined
   if (spelling !== undefined && context.known.find(spelling) === undefined) context.known.remember(spelling, new KnownRead(read))
   return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
+}
+
+function bodyOf ({ body }: FastifyRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
 }
 
 /** Answers a browser that asks what a page may send; false where none does. */

@@ -51,6 +51,7 @@ export type ToPrimary =
   | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
   | { readonly kind: 'other_chain', readonly chapter: Chapter }
   | { readonly kind: 'take', readonly id: number, readonly subject: string, readonly allowance: Allowance }
+  | { readonly kind: 'give_back', readonly subject: string, readonly allowance: Allowance }
   | { readonly kind: 'dropped', readonly purge: Uint8Array }
   | { readonly kind: 'last_word', readonly metrics: unknown, readonly recent: unknown }
   | { readonly kind: 'answer', readonly id: number, readonly told: Told }

@@ -4,7 +4,7 @@ import { endWhatIsNotTaken, type SentBack } from './handed-over.js'
 import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
 
 /** What a worker says that is not about itself alone. */
-export type Heard = Extract<ToPrimary, { kind: 'poll' | 'head' | 'other_chain' | 'take' | 'dropped' | 'last_word' }>
+export type Heard = Extract<ToPrimary, { kind: 'poll' | 'head' | 'other_chain' | 'take' | 'give_back' | 'dropped' | 'last_word' }>
 
 /** How a worker's process has ended. */
 export interface Ended {
@@ -129,7 +129,7 @@ export class WorkerProcess {
       case 'ready': return this.#steps.ready.resolve(undefined)
       case 'failed': return this.#fail(message.message)
       case 'answer': return this.#answers.get(message.id)?.(message.told)
-      case 'poll': case 'head': case 'other_chain': case 'take': case 'dropped': case 'last_word': return this.#options.hear(message, this)
+      case 'poll': case 'head': case 'other_chain': case 'take': case 'give_back': case 'dropped': case 'last_word': return this.#options.hear(message, this)
       case 'alive':
     }
   }

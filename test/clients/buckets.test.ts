@@ -29,7 +29,10 @@ async function passes (ms: number): Promise<void> {
   while (performance.now() < until) await pause(Math.max(1, until - performance.now()))
 }
 
-const refusing: Buckets = { take: () => { throw new Error('nobody should count alone') } }
+const refusing: Buckets = {
+  take: () => { throw new Error('nobody should count alone') },
+  giveBack: () => { throw new Error('nobody should count alone') }
+}
 
 /** What every way of counting promises, on a clock that the test moves on. */
 async function promises (t: Test, buckets: Buckets, pass: (ms: number) => Promise<void>): Promise<void> {
@@ -45,6 +48,42 @@ async function promises (t: Test, buckets: Buckets, pass: (ms: number) => Promis
   t.same([await take(), await take(), await take()], [0, 0, 0], 'after a rest a burst again, and not more than that')
   t.ok(await take() > 0)
 }
+
+/** So few a second that none is there again before the test ends. */
+const rare = { perSecond: 0.001, burst: 2 }
+
+async function givesBack (t: Test, buckets: Buckets, subject = 'c'): Promise<void> {
+  t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
+  buckets.giveBack(subject, rare)
+  t.equal(await buckets.take(subject, rare), 0, 'one that was given back')
+  t.ok(await buckets.take(subject, rare) > 0, 'and no more')
+  buckets.giveBack(subject, rare)
+  t.equal(await buckets.take(subject, rare), 0, 'also after a refusal')
+  for (let nth = 0; nth < 5; nth++) buckets.giveBack(subject, rare)
+  t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
+  t.ok(await buckets.take(subject, rare) > 0, 'never more than a burst')
+  buckets.giveBack('stranger', rare)
+}
+
+t.test('what was taken for nothing is given back, wherever it is counted', async t => {
+  await givesBack(t, new LocalBuckets(() => 5))
+  const primary = new LocalBuckets(() => 5)
+  const worker: RemoteBuckets = new RemoteBuckets({
+    take: (id, subject, allowance) => { setImmediate(() => { worker.hear(id, primary.take(subject, allowance)) }) },
+    giveBack: (subject, allowance) => { setImmediate(() => { primary.giveBack(subject, allowance) }) }
+  }, refusing)
+  await givesBack(t, worker)
+  const redis = await startRedis(t)
+  const alone = new LocalBuckets(() => 5)
+  const { buckets } = await sharedAt(t, redis, alone)
+  await givesBack(t, buckets)
+  await redis.kill()
+  await givesBack(t, { take: (...taken) => buckets.take(...taken), giveBack: (...given) => { alone.giveBack(...given) } }, 'e')
+  alone.take('d', rare)
+  alone.take('d', rare)
+  buckets.giveBack('d', rare)
+  await until(() => alone.take('d', rare) === 0, 'it is given back where it was counted')
+})
 
 t.test('counting in this process: a burst, then one at a time, each client by itself', async t => {
   let nowMs = 5
@@ -96,7 +135,7 @@ t.test('counting in Redis: the same for all replicas together, on no clock but i
   const redis = await startRedis(t)
   const [{ buckets: one }, { buckets: other, failed }] = [await sharedAt(t, redis, refusing), await sharedAt(t, redis, refusing)]
   let nth = 0
-  await promises(t, { take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance) }, passes)
+  await promises(t, { take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance), giveBack: () => {} }, passes)
   t.same(failed, [])
   for (const key of await redis.client.keys('*')) t.ok(await redis.client.pttl(key) <= 300, `${key} goes by itself`)
 })
@@ -139,12 +178,12 @@ t.test('a worker has the first process count for all, and counts by itself while
   let nowMs = 0
   const first = new LocalBuckets(() => nowMs)
   const workers = [0, 1].map(() => {
-    const worker: RemoteBuckets = new RemoteBuckets((id, subject, allowance) => { setImmediate(() => { worker.hear(id, first.take(subject, allowance)) }) }, refusing)
+    const worker: RemoteBuckets = new RemoteBuckets({ take: (id, subject, allowance) => { setImmediate(() => { worker.hear(id, first.take(subject, allowance)) }) }, giveBack: () => {} }, refusing)
     return worker
   })
   let nth = 0
-  await promises(t, { take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance) }, async ms => { nowMs += ms })
-  const deserted: RemoteBuckets = new RemoteBuckets(() => {}, new LocalBuckets(() => 0))
+  await promises(t, { take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance), giveBack: () => {} }, async ms => { nowMs += ms })
+  const deserted: RemoteBuckets = new RemoteBuckets({ take: () => {}, giveBack: () => {} }, new LocalBuckets(() => 0))
   t.same(await Promise.all([1, 2, 3].map(async () => await deserted.take('a', few))), [0, 0, 0])
   t.ok(await deserted.take('a', few) > 0)
   deserted.hear(1, 5)
