@@ -28,7 +28,7 @@ class Line extends Client {
   /** Where it leads; undefined while it is not connected. */
   get address (): string | undefined {
     // Which interface a link-local address is reached by is no part of it.
-    return this.#socket?.remoteAddress?.replace(/%.*$/, '')
+    return this.#socket?.remoteAddress?.split('%', 1).join('')
   }
 
   opened (socket: Socket, nowMs: number): void {

@@ -78,7 +78,7 @@ function inBasic (value: string): string[] {
 function prefixOf (path: string): string | undefined {
   if (path === '/') return ''
   const places = [...path.matchAll(/\/v1(?=\/|$)/g)].map(({ index }) => index)
-  const place = places.find(at => firstWords.has(path.slice(at).split('/')[2] ?? '')) ?? places.at(-1)
+  const place = places.find(at => firstWords.has(path.slice(at).split('/', 3)[2] ?? '')) ?? places.at(-1)
   return place === undefined ? undefined : path.slice(0, place)
 }
 

@@ -24,7 +24,7 @@ export function addressIn (written: string | undefined): string | undefined {
 
 /** An address without an interface of a machine (RFC 4007, section 11.2), one of IPv4 in the clothes of IPv6 as what it is. */
 function plainAddress (text: string | undefined): string | undefined {
-  const address = text?.replace(/%.*$/, '') ?? ''
+  const [address = ''] = text?.split('%', 1) ?? []
   if (isIP(address) === 0) return undefined
   const mapped = /^::ffff:(?:([0-9.]+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i.exec(address)
   if (mapped === null) return address

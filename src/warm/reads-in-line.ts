@@ -26,7 +26,7 @@ interface Request {
 }
 
 function inPlain (text: string): Request | undefined {
-  const [, method, url, body] = /^([A-Za-z]+)\s+(\S+)(?:\s+(.+))?$/.exec(text) ?? []
+  const [, method, url, body] = /^([A-Za-z]+)\s+(\S+)(?:\s+(.+))?$/s.exec(text) ?? []
   return method === undefined || url === undefined || !/^(?:\/|https?:\/\/)/i.test(url) ? undefined : { method: method.toUpperCase(), url, body }
 }
 
@@ -38,7 +38,7 @@ function inQuotes (text: string): Request | undefined {
 
 // Before its object Caddy writes words when its log is for people. In nginx's JSON the request is a text, as between other quotes.
 function inCaddy (text: string): Request | undefined {
-  const [object] = /(?:^|handled request\s+)(\{.*)$/.exec(text)?.slice(1) ?? []
+  const [object] = /(?:^|handled request\s+)(\{.*)$/s.exec(text)?.slice(1) ?? []
   if (object === undefined) return undefined
   try {
     const { request } = JSON.parse(object) as { request?: { method?: unknown, uri?: unknown, headers?: Record<string, unknown> } }
