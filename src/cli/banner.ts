@@ -1,8 +1,9 @@
+import { type Loaded } from '../config/load.js'
 import { type Config } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
 
 /** What a person sees first: where varve listens, what it reads from, and three lines to try. */
-export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, config: Config): string {
+export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, { config, isSandbox }: Pick<Loaded, 'config' | 'isSandbox'>): string {
   const redis = redisIn(config.cache.redis)
   return `
   varve   history is immutable, so read it once
@@ -10,12 +11,12 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
   reads   ${varve.url}/v1
   admin   ${varve.adminUrl}/metrics, /healthz, /readyz, /status.json
   page    ${varve.adminUrl}/status
-  ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${nodesIn(config)}
+  ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${isSandbox ? 'sandbox, the embedded node: made-up data (take --upstream URL instead for a real one)' : nodesIn(config)}
   memory  ${config.cache.memory.maxMb} MB
   redis   ${redis}
 
   a miss, a hit, and a hit by another spelling with the position moved on:
-${linesToTry(varve.url, config.upstreams.length === 0).map(line => `    ${line}\n`).join('')}
+${linesToTry(varve.url, isSandbox).map(line => `    ${line}\n`).join('')}
 `
 }
 
@@ -30,7 +31,6 @@ function linesToTry (url: string, isSandbox: boolean): string[] {
 }
 
 function nodesIn ({ upstreams }: Config): string {
-  if (upstreams.length === 0) return 'the embedded sandbox node (made-up data; set --upstream URL for a real one)'
   return upstreams.map(({ url }) => maskUrl(url)).join('\n          ')
 }
 

@@ -143,7 +143,7 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, arrivals, asked, memory, fleet: nodes.fleet, redis: sharing?.link, version: versionOfProgram(), certificate })
+  metrics.observe({ tracker, arrivals, asked, memory, fleet: nodes.fleet, redis: sharing?.link, version: versionOfProgram(), isSandbox: sandboxUrl !== undefined, certificate })
   return { parts, metrics, nodes, generations, sharing, certificate }
 }
 

@@ -4,6 +4,7 @@ const serveText = `varve serve: the caching read proxy (the default command)
 
   --config FILE          settings; config/varve.yaml lists every key   (VARVE_CONFIG)
   --upstream URL         a full node; may be given more than once      (VARVE_UPSTREAM, comma-separated)
+  --sandbox              instead: an embedded node with made-up data   (VARVE_SANDBOX=1)
   --listen HOST:PORT     public listener, default 127.0.0.1:8080       (VARVE_LISTEN)
   --admin HOST:PORT      admin listener, default 127.0.0.1:9464        (VARVE_ADMIN)
   --redis URL            shared store                                  (VARVE_REDIS)
@@ -12,10 +13,12 @@ const serveText = `varve serve: the caching read proxy (the default command)
 
 A flag is stronger than the environment, that than the file, that than the default.
 SIGHUP reads the configuration anew; SIGTERM and Ctrl-C finish what is under way.
-Port 0 takes a free one. With no upstream the embedded sandbox node is started.
+Port 0 takes a free one. Without an upstream varve needs --sandbox, and says with each response that its data is made up.
+An unknown VARVE_* variable is rejected, as an unknown flag is.
 The log is for people at a terminal (without colours where NO_COLOR is set), and one JSON object a line elsewhere.
 
   varve --upstream http://127.0.0.1:8081
+  varve --sandbox
   varve serve --upstream http://127.0.0.1:8081 --redis redis://127.0.0.1:6379 --workers 2
   varve serve --config config/one-node.yaml --listen 0.0.0.0:8080
 `
@@ -178,7 +181,7 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve COMMAND --help   the flags of one, with examples; also varve help COMMAND
   varve --version, -V    which release this is
 
-  varve                  to look round: in front of an embedded node with made-up data
+  varve --sandbox        to look round: in front of an embedded node with made-up data
   varve serve --upstream http://127.0.0.1:8081
 `
 

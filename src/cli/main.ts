@@ -14,7 +14,7 @@ import { type WarmFlags } from './warm.js'
 const text = { type: 'string' } as const
 const help = { help: { type: 'boolean', short: 'h' } } as const
 const serveFlags = {
-  config: text, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
+  config: text, sandbox: { type: 'boolean' }, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
 } as const
 const checkFlags = { config: text } as const
 const explainFlags = { data: text, accept: text, config: text } as const
@@ -148,7 +148,7 @@ function showHelp (command: Helpful, io: Io): ExitCode {
 
 function tell (error: unknown, command: string, io: Io): ExitCode {
   if (error instanceof ConfigError) {
-    io.err(`varve: the configuration has ${error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`}:\n`)
+    io.err(`varve: the configuration${error.file === undefined ? '' : ` in ${error.file}`} has ${error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`}:\n`)
     for (const { path, message } of error.mistakes) io.err(`  ${path}: ${message}\n`)
     return exitCodes.misused
   }

@@ -118,8 +118,8 @@ function membersIn (seats: readonly Seat[]): Array<Seat['member']> {
   return seats.map(({ member }) => member)
 }
 
-/** The nodes of a configuration with their names; the embedded one where it has none. */
+/** The upstreams of a configuration with their names; the embedded node alone where one runs. */
 export function namedIn (config: Config, sandboxUrl: string | undefined): readonly NamedUpstream[] {
-  if (config.upstreams.length > 0) return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
-  return [{ name: 'sandbox', url: sandboxUrl ?? '', headers: {}, timeoutMs: 5000, maxConcurrent: 256, requestsPerSecond: null, caFile: null, ignoreCacheControl: false }]
+  if (sandboxUrl === undefined) return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
+  return [{ name: 'sandbox', url: sandboxUrl, headers: {}, timeoutMs: 5000, maxConcurrent: 256, requestsPerSecond: null, caFile: null, ignoreCacheControl: false }]
 }

@@ -73,6 +73,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   const recent = new Recent(() => metrics.counts, () => performance.timeOrigin + parts.now())
   const timers = [setInterval(() => { clients.tick(); parts.asked.tick() }, tickMs).unref(), setInterval(() => { recent.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
   const version = versionOfProgram()
+  const isSandbox = sandboxUrl !== undefined
   let current = config
   const masking = new Masking(config)
   const nextId = requestIds()
@@ -99,7 +100,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       recent,
       memory: parts.memory,
       redis: sharing?.link,
-      about: () => ({ version, mode: current.mode, isSandbox: current.upstreams.length === 0 }),
+      about: () => ({ version, mode: current.mode, isSandbox }),
       degradedShare: () => (sharing?.degraded() ?? []).map(text => masking.mask(text)),
       degradedCertificate: () => certificate?.complaints ?? []
     },
@@ -143,7 +144,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     metrics.knows(access.names)
     const cors = new Cors(of.cors.origins)
     const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)
-    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, drain, cors, clients, certificate }
+    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, isSandbox, drain, cors, clients, certificate }
   }
 
   function roomFor (of: Config): number {

@@ -56,7 +56,7 @@ export class Reloading {
       if (this.#isOver) return
       varve.metrics.process.reloaded('refused')
       const reasons = error instanceof ConfigError ? error.mistakes.map(({ path, message }) => `${path}: ${message}`) : [(error as Error).message]
-      this.#log.error({ reasons }, 'the new configuration is refused, and the old one goes on')
+      this.#log.error({ file: error instanceof ConfigError ? error.file : undefined, reasons }, 'the new configuration is refused, and the old one goes on')
     }
   }
 }

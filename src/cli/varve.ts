@@ -1,6 +1,6 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
-import { keysThatStay, requireNodes } from '../config/exchange.js'
+import { keysThatStay } from '../config/exchange.js'
 import { type Metrics } from '../metrics.js'
 import { adminApp, adminIsFull } from '../server/admin-app.js'
 import { tellUnforeseen } from '../server/reply.js'
@@ -42,7 +42,6 @@ export async function startAlone (config: Config, sandboxUrl: string | undefined
       adminUrl,
       metrics: reader.metrics,
       exchange: async next => {
-        requireNodes(config, next, false)
         await reader.exchange(next)
         log.level = next.log.level
         current = next

@@ -2,7 +2,7 @@ import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { boundsOfPolls } from '../config/budgets.js'
-import { keysThatStay, requireNodes } from '../config/exchange.js'
+import { keysThatStay } from '../config/exchange.js'
 import { shareOf } from '../config/worker-share.js'
 import { Metrics } from '../metrics.js'
 import { RecentOfAll, type RecentTold } from '../metrics/recent.js'
@@ -104,7 +104,6 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
   }
 
   async function exchange (next: Config): Promise<readonly string[]> {
-    requireNodes(current, next, true)
     const before = [...open]
     try {
       await crew.roll(editionOf(next))

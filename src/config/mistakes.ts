@@ -11,10 +11,13 @@ export interface Mistake {
 /** A configuration that varve does not wholly understand, and so does not start on. */
 export class ConfigError extends Error {
   readonly mistakes: readonly Mistake[]
+  /** The file that was read, where one was and the mistakes do not name it themselves. */
+  readonly file: string | undefined
 
-  constructor (mistakes: readonly Mistake[]) {
+  constructor (mistakes: readonly Mistake[], file?: string) {
     super(mistakes.map(({ path, message }) => `${path}: ${message}`).join('\n'))
     this.mistakes = mistakes
+    this.file = file
   }
 }
 

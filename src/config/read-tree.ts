@@ -1,16 +1,20 @@
 import { readFileSync } from 'node:fs'
-import { type ErrorCode, parseDocument, YAMLError } from 'yaml'
-import { ConfigError } from './mistakes.js'
+import { type Document, type ErrorCode, parseDocument, YAMLError } from 'yaml'
+import { ConfigError, type Mistake } from './mistakes.js'
 
 /** A file's keys as they stand, not yet checked. */
 export type Tree = Record<string, unknown>
+
+// eslint-disable-next-line no-template-curly-in-string
+const bareReference = 'a value with ${NAME} or ${file:PATH} in it stands in quotes within { } and [ ], such as { authorization: "Bearer ${NAME}" }'
 
 /** Reads a YAML file; throws a ConfigError with every mistake of its syntax, none of which quotes the file. */
 export function readTree (file: string): Tree {
   let tree: unknown
   try {
-    const document = parseDocument(readFileSync(file, 'utf8'), { stringKeys: true, resolveKnownTags: false })
-    const mistakes = [...document.errors, ...document.warnings].map(error => ({ path: placeIn(file, error.linePos), message: withoutSource(error) }))
+    const text = readFileSync(file, 'utf8')
+    const document = parseDocument(text, { stringKeys: true, resolveKnownTags: false })
+    const mistakes = syntaxMistakes(file, text, document)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     tree = document.toJS()
     // An alias can make a value a part of itself, which nobody could read to its end.
@@ -21,6 +25,13 @@ export function readTree (file: string): Tree {
   if (tree === null) return {}
   if (typeof tree !== 'object' || Array.isArray(tree)) throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
   return tree as Tree
+}
+
+// All that the parser says behind the brace of such a reference follows from it.
+function syntaxMistakes (file: string, text: string, { errors, warnings }: Document): Mistake[] {
+  const bare = errors.findIndex(({ pos: [offset] }) => offset > 0 && text.startsWith('${', offset - 1))
+  const told = bare === -1 ? [...errors, ...warnings] : errors.slice(0, bare + 1)
+  return told.map((error, at) => ({ path: placeIn(file, error.linePos), message: at === bare ? bareReference : withoutSource(error) }))
 }
 
 function placeIn (file: string, at: YAMLError['linePos']): string {

@@ -1,4 +1,5 @@
 import { textOfFile } from './secret-file.js'
+import { isSecret } from './secrets.js'
 
 /** What the references in a file's values have come to. */
 export interface Resolved {
@@ -7,6 +8,8 @@ export interface Resolved {
   readonly texts: ReadonlyMap<string, string>
   /** Dotted paths of the values that a file has a part in. */
   readonly fromFiles: readonly string[]
+  /** The variables that the file refers to. */
+  readonly variables: ReadonlySet<string>
   readonly faults: readonly Fault[]
 }
 
@@ -16,36 +19,56 @@ export interface Fault {
   readonly message: string
 }
 
-const reference = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\}|file:(?:([^}]*)\})?)/g
+// A dollar that begins none of these matches alone.
+const reference = /\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\{file:)(?:([^}]*)\})?)?/g
+const strayDollar = 'expected ${NAME}, ${file:PATH}, or $$ for a literal dollar; $NAME and ${NAME:-x} are not replaced' // eslint-disable-line no-template-curly-in-string
 
-/** Puts texts in place of `${NAME}` and `${file:PATH}`, in values alone and never in what was put in. */
+/** Puts texts in place of `${NAME}`, `${file:PATH}` and `$$`, in values alone and never in what was put in. */
 export function resolveReferences (tree: unknown, environment: Readonly<Record<string, string | undefined>>): Resolved {
   const texts = new Map<string, string>()
   const fromFiles: string[] = []
+  const variables = new Set<string>()
   const faults: Fault[] = []
-  return { value: resolved(tree, []), texts, fromFiles, faults }
+  return { value: resolved(tree, []), texts, fromFiles, variables, faults }
 
   function resolved (value: unknown, path: readonly string[]): unknown {
     if (Array.isArray(value)) return value.map((item, at) => resolved(item, [...path, String(at)]))
     if (typeof value === 'object' && value !== null) {
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolved(item, [...path, key])]))
     }
-    return typeof value === 'string' && value.includes('${') ? replaced(value, path) : value
+    return typeof value === 'string' && value.includes('$') ? replaced(value, path) : value
   }
 
   function replaced (value: string, path: readonly string[]): string {
     let hasFile = false
-    const text = value.replace(reference, (_whole, name: string | undefined, file: string | undefined) => {
-      if (name !== undefined) return environment[name] ?? amiss(path, `the environment variable ${name} is not set`)
+    let hasStray = false
+    const text = value.replace(reference, (whole, dollar: string | undefined, name: string | undefined, opened: string | undefined, file: string | undefined) => {
+      if (dollar !== undefined) return dollar
+      if (name !== undefined) return fromEnvironment(name, path)
+      if (opened === undefined) {
+        hasStray = true
+        return whole
+      }
       hasFile = true
       if (file === undefined) return amiss(path, 'expected a } after ${file:')
       if (file === '') return amiss(path, 'expected the path of a file after ${file:')
       const found = textOfFile(file)
       return 'text' in found ? found.text : amiss(path, `the file ${JSON.stringify(file)} ${found.fault}`)
     })
+    // Told once and without the text, which may be a password with a dollar in it.
+    if (hasStray) amiss(path, strayDollar)
     // What a file holds is text, also where it looks like a number: a secret loses its zeros otherwise.
     if (hasFile) fromFiles.push(path.join('.'))
     else texts.set(path.join('.'), text)
+    return text
+  }
+
+  function fromEnvironment (name: string, path: readonly string[]): string {
+    variables.add(name)
+    const text = environment[name]
+    if (text === undefined) return amiss(path, `the environment variable ${name} is not set`)
+    // Law 9: an upstream that asks for credentials would be sent none.
+    if (text.trim() === '' && isSecret(path)) return amiss(path, `the environment variable ${name} is empty; expected a secret: set the variable, or remove the key`)
     return text
   }
 

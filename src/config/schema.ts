@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { z } from 'zod'
 import { isEnoughFor } from './budgets.js'
 import { mistakeInCiphers } from './ciphers.js'
-import { refuseEqualClients, refuseEqualNames } from './equal.js'
+import { refuseEqualClients, refuseEqualNames, refuseEqualUpstreams } from './equal.js'
 import { isNetwork, namedNetworks } from './networks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe('a name of letters, digits, `_` `.` `-`')
@@ -29,13 +29,18 @@ const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
 
+const upstreamHeaders = z.record(headerName, headerValue).superRefine((headers, context) => {
+  for (const [name, value] of Object.entries(headers)) if (isEmptySecret(name, value)) context.addIssue({ code: 'custom', path: [name], message: 'expected a value that is not empty: set it, or remove the header' })
+})
+const secret = z.string().refine(text => text.trim() !== '', 'expected a text that is not empty: set it, or remove the key').describe('a text that is not empty')
+
 // It travels in a header, behind a word and a blank.
 const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks').describe('printable ASCII without blanks')
 
 const upstream = z.strictObject({
   name: name.optional(),
   url: nodeUrl,
-  headers: z.record(headerName, headerValue).default({}),
+  headers: upstreamHeaders.default({}),
   timeoutMs: z.int().min(1).max(600_000).default(5000),
   maxConcurrent: z.int().min(1).max(65_535).default(256),
   requestsPerSecond: positive.nullable().default(null),
@@ -49,10 +54,10 @@ const redis = z.strictObject({
   sentinel: z.strictObject({
     name: name.nullable().default(null),
     hosts: z.array(address).default([]),
-    password: z.string().min(1).nullable().default(null)
+    password: secret.nullable().default(null)
   }).prefault({}).refine(({ name, hosts }) => (name === null) === (hosts.length === 0), 'expected both a name and hosts, or neither'),
   username: z.string().min(1).nullable().default(null),
-  password: z.string().min(1).nullable().default(null),
+  password: secret.nullable().default(null),
   tls: z.boolean().default(false),
   caFile: optionalFile,
   keyPrefix: name.default('varve'),
@@ -73,7 +78,7 @@ export const configSchema = z.strictObject({
     .refine(tls => (tls.certFile === null) === (tls.keyFile === null), 'expected both certFile and keyFile, or neither'),
   admin: z.strictObject({
     listen: address.default('127.0.0.1:9464'),
-    token: z.string().min(1).nullable().default(null),
+    token: secret.nullable().default(null),
     hosts: z.array(hostName).default([])
   }).prefault({}),
   workers: z.int().min(1).max(256).default(1),
@@ -84,7 +89,8 @@ export const configSchema = z.strictObject({
   trustProxy: z.array(z.string().refine(isNetwork, `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`).describe('an address or a network')).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
-  upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) }),
+  upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) })
+    .superRefine(refuseEqualUpstreams, { when: ({ value }) => Array.isArray(value) }),
   head: z.strictObject({ pollMs: z.int().min(10).max(600_000).default(1000) }).prefault({}),
   headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
   hedge: z.strictObject({
@@ -158,6 +164,11 @@ export function hostAndPort (text: string): { host: string, port: number } {
 export function isAddress (text: string): boolean {
   // A host has no sign that could part it from a user and a password.
   return /^(?:\[[0-9a-fA-F:.]+\]|[\p{L}\p{N}_.-]+):[0-9]{1,5}$/u.test(text) && hostAndPort(text).port <= 65_535
+}
+
+// The scheme alone, as `Bearer ` with an empty key behind it, is no credential.
+function isEmptySecret (name: string, value: string): boolean {
+  return /^(?:proxy-)?authorization$/i.test(name) ? /^\s*(?:(?:bearer|basic|token)\s*)?$/i.test(value) : value.trim() === ''
 }
 
 function isRedisUrl (text: string): boolean {

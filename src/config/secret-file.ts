@@ -12,7 +12,7 @@ export function textOfFile (file: string): FileText {
     if (typeof bytes === 'string') return { fault: bytes }
     if (bytes.includes(0)) return { fault: 'holds a NUL byte' }
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '')
-    return text === '' ? { fault: 'is empty' } : { text }
+    return text.trim() === '' ? { fault: 'is empty' } : { text }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     return { fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is no UTF-8 text' : `cannot be read (${String(code)})` }

@@ -19,6 +19,8 @@ export interface Observed {
   readonly redis: { readonly isUp: boolean } | undefined
   /** The release of this program. */
   readonly version: string
+  /** Whether the data is made up. */
+  readonly isSandbox: boolean
   /** Of a public listener over TLS. */
   readonly certificate?: { readonly notAfterSeconds: number } | undefined
 }
@@ -29,7 +31,7 @@ export interface ObservedClients {
 }
 
 /** Registers what is measured when it is scraped. */
-export function addGauges (registry: Registry, { tracker, arrivals, asked, memory, fleet, redis, version, certificate }: Observed): void {
+export function addGauges (registry: Registry, { tracker, arrivals, asked, memory, fleet, redis, version, isSandbox, certificate }: Observed): void {
   const add = (name: MetricName, read: () => readonly Labelled[]): void => { addGauge(registry, name, read) }
   const shown = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): Labelled[] => [[{}, tracker.position === undefined ? NaN : Number(read(tracker.position))]]
   const each = (read: (member: Member) => number) => (): Labelled[] => fleet.members.map(member => [{ upstream: member.node.name }, read(member)])
@@ -55,6 +57,7 @@ export function addGauges (registry: Registry, { tracker, arrivals, asked, memor
   add('varve_redis_configured', () => [[{}, Number(redis !== undefined)]])
   add('varve_redis_up', () => [[{}, Number(redis?.isUp ?? false)]])
   if (certificate !== undefined) add('varve_tls_certificate_not_after_seconds', () => [[{}, certificate.notAfterSeconds]])
+  add('varve_sandbox', () => [[{}, Number(isSandbox)]])
   add('varve_workers', () => [[{}, 1]])
   add('varve_cache_entries', tier(() => memory.entries))
   add('varve_cache_bytes', tier(() => memory.bytes))

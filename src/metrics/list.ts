@@ -96,6 +96,7 @@ export const metricGroups = {
   ],
   Process: [
     gauge('varve_build_info', { version: 'release' }, 'The release of this varve, as a label; always 1.', 'max'),
+    gauge('varve_sandbox', {}, 'Whether varve serves the made-up data of its embedded sandbox node.', 'max'),
     gauge('varve_workers', {}, 'Processes that answer reads.', 'sum'),
     counter('varve_workers_lost_total', {}, 'Workers that have ended by themselves, or hung, and were replaced.'),
     counter('varve_config_reloads_total', { result: ['exchanged', 'refused'] }, 'Times that the configuration was read anew, by what came of it.'),

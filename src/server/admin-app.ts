@@ -32,7 +32,7 @@ export interface AdminParts {
 const mostConnections = 64
 const tickMs = 1000
 
-const unrouted: UnroutedErrors = { variesByOrigin: false, answered: () => {} }
+const unrouted: UnroutedErrors = { lines: [], answered: () => {} }
 
 // Off the event loop, which has clients to serve.
 const gzipped = promisify<string, Buffer>(gzip)

@@ -1,5 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
+import { printed } from '../cache/printed.js'
 import { refusedStatus } from '../proxy/outcomes.js'
 import { Refusal } from '../reads/refusal.js'
 import { methodNotAllowed } from '../reads/unknown-route.js'
@@ -11,8 +12,8 @@ const lingerMs = 1000
 
 /** Says what a listener does with requests that never reach its routes. */
 export interface UnroutedErrors {
-  /** Whether every response of the listener names Origin in Vary. */
-  readonly variesByOrigin: boolean
+  /** Header lines of every response of the listener: names and values in turn. */
+  readonly lines: readonly string[]
   /** Reports the status of an error response. */
   answered (status: number): void
 }
@@ -49,10 +50,9 @@ function endWith (refusal: Refusal, socket: Socket, errors: UnroutedErrors): voi
 
 function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): string {
   errors.answered(status)
-  const vary = errors.variesByOrigin ? 'Vary: Origin\r\n' : ''
-  const allow = lines.length === 0 ? '' : `${lines.join(': ')}\r\n`
+  const more = printed([...errors.lines, ...lines]) ?? ''
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-    `Cache-Status: ${refusedStatus}\r\n${vary}${allow}Connection: close\r\n\r\n${body}`
+    `Cache-Status: ${refusedStatus}\r\n${more}Connection: close\r\n\r\n${body}`
 }
 
 /** Why a client is cut off that has been too slow; undefined for any other error. */

@@ -8,7 +8,7 @@ import { answerInFront } from './in-front.js'
 import { Limits } from './limits.js'
 import { believes } from './proxies.js'
 import { readRoutes } from './read-routes.js'
-import { failWith, type PublicParts } from './reply.js'
+import { failWith, type PublicParts, sandboxLine } from './reply.js'
 import { mostLines } from './requirements.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
@@ -19,7 +19,7 @@ const handshakeTimeoutMs = 5000
 export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
   const { config: { limits, trustProxy }, certificate } = context
   const unrouted: UnroutedErrors = {
-    variesByOrigin: context.cors.dependsOnOrigin,
+    lines: [...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []), ...(context.isSandbox ? sandboxLine : [])],
     answered: status => { context.metrics.answered('other', 'refused', status, 0) }
   }
   const options: FastifyHttpOptions<Server> = {

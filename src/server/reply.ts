@@ -29,6 +29,8 @@ export interface PublicParts {
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
+  /** Whether every response says that its data is made up. */
+  readonly isSandbox: boolean
   readonly drain: Drain
   readonly cors: Cors
   readonly clients: ClientConnections
@@ -38,6 +40,8 @@ export interface PublicParts {
 
 const bitBytes = 64 * 1024
 const none: readonly string[] = []
+/** Marks each response of a sandbox (law 14: made-up data is never served by accident). */
+export const sandboxLine = ['X-Varve-Sandbox', 'true'] as const
 const nothing = Buffer.alloc(0)
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
@@ -101,11 +105,11 @@ function namedIn ({ id, request }: Exchange): Named {
 }
 
 // What depends on who asks and when, not on the answer.
-function moreLines ({ cors, stamper, drain }: PublicParts, method: string, origin: string | undefined): readonly string[] {
-  if (origin === undefined && !drain.isDraining) return none
+function moreLines ({ cors, stamper, drain, isSandbox }: PublicParts, method: string, origin: string | undefined): readonly string[] {
+  if (origin === undefined && !drain.isDraining) return isSandbox ? sandboxLine : none
   // A preflight's grant has lines of its own.
   const granted = origin === undefined || method === 'OPTIONS' ? [] : cors.linesFor(origin, stamper.families)
-  return [...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
+  return [...(isSandbox ? sandboxLine : none), ...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 
 function valueOf (lines: readonly string[], name: string): string | undefined {

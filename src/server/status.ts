@@ -9,7 +9,7 @@ import { type Drain } from './drain.js'
 export interface About {
   readonly version: string
   readonly mode: 'serve' | 'observe'
-  /** Whether its node is the embedded one, whose chain is made up. */
+  /** Whether its upstream is the embedded node, whose chain is made up. */
   readonly isSandbox: boolean
 }
 
@@ -38,10 +38,11 @@ export interface Readiness {
 }
 
 /** History is served with every node gone, so a node that is down is a degradation and no reason to send clients away. */
-export function readinessOf ({ tracker, fleet, drain, clients, lag, degradedShare, degradedCertificate }: StatusParts): Readiness {
+export function readinessOf ({ tracker, fleet, drain, clients, lag, about, degradedShare, degradedCertificate }: StatusParts): Readiness {
   return {
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
+      ...(about().isSandbox ? ['sandbox'] : []),
       ...(drain.isDraining ? ['stopping'] : []),
       ...(tracker.position === undefined ? [chainMismatch(fleet.members, tracker) ?? 'no node has been reached yet'] : []),
       ...fleet.members.flatMap(complaintOf),

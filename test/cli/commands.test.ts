@@ -26,11 +26,11 @@ async function takenAddress (t: Test): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-t.test('without an upstream varve serves the embedded node, says so, and the three curls it shows are a miss, a hit, and a hit by another spelling', together, async t => {
-  const varve = start(t, free)
+t.test('the three curls of the sandbox banner are a miss, a hit, and a hit by another spelling', together, async t => {
+  const varve = start(t, ['--sandbox', ...free])
   const [, url = '', adminUrl = ''] = await varve.saw(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
-  t.match(varve.out(), /embedded sandbox node \(made-up data; set --upstream URL for a real one\)/)
-  t.match(varve.log(), [{ level: 40, msg: /^no upstream is configured: serving the embedded sandbox node/, url: /^http:\/\/127\.0\.0\.1:\d+$/ }, { msg: 'listening', url, adminUrl }, { msg: 'the node answers', node: 'sandbox' }])
+  t.match(varve.out(), / node {4}sandbox, the embedded node: made-up data \(take --upstream URL instead for a real one\)\n/)
+  t.match(varve.log(), [{ level: 40, msg: /^sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks$/, url: /^http:\/\/127\.0\.0\.1:\d+$/ }, { msg: 'listening', url, adminUrl }, { msg: 'the node answers', node: 'sandbox' }])
   const curls = [...varve.out().matchAll(/curl -si "(\S+?)(\/v1\S+)"/g)]
   t.equal(curls.length, 3)
   const statuses: unknown[] = []
@@ -71,12 +71,12 @@ t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses t
 })
 
 t.test('a person at a terminal sees lines that are written for people, in colours, and no JSON', together, async t => {
-  const varve = start(t, free, { isTerminal: true })
+  const varve = start(t, ['--sandbox', ...free], { isTerminal: true })
   await varve.saw(/the node answers/)
   varve.signal('SIGTERM')
   t.equal(await varve.code, 0)
   t.same(varve.log(), [])
-  t.match(varve.out(), '\u001b[33mwarn \u001b[0m no upstream is configured')
+  t.match(varve.out(), '\u001b[33mwarn \u001b[0m sandbox: serving made-up data')
 })
 
 t.test('a person at a terminal sees the banner, with the node but without what its URL may hide', together, async t => {
@@ -124,7 +124,7 @@ t.test('a password that Redis refuses is told to an operator, and neither log no
 
 t.test('an address that is taken ends varve with 1 and one sentence that names the address and its key, and what to do', together, async t => {
   const taken = await takenAddress(t)
-  const quiet = ['--log-level', 'silent']
+  const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
   t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --listen (port 0 is a free one)\n` })
   t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --admin (port 0 is a free one)\n` })
   t.same(await run(t, ['sandbox', '--listen', taken]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --listen (port 0 is a free one)\n` })
@@ -175,10 +175,10 @@ t.test('check without a file is about the environment and the defaults', togethe
 
 t.test('check ends with 2 and every mistake, and repeats no secret', together, async t => {
   const dir = t.testdir({ 'one.yaml': 'colour: red', 'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }' })
-  t.match(await run(t, ['check', join(dir, 'one.yaml')]), { code: 2, out: '', err: /^varve: the configuration has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/ })
+  t.match(await run(t, ['check', join(dir, 'one.yaml')]), { code: 2, out: '', err: /^varve: the configuration in \S+one\.yaml has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/ })
   const { code, out, err } = await run(t, ['check', join(dir, 'more.yaml')])
   t.same([code, out], [2, ''])
-  t.equal(err, `varve: the configuration has 4 mistakes:
+  t.equal(err, `varve: the configuration in ${join(dir, 'more.yaml')} has 4 mistakes:
   admin.token: expected a text
   workers: expected at least 1, got 0
   upstreams.0: expected a map of keys
@@ -217,7 +217,7 @@ t.test('a command line that varve does not wholly understand ends with 2 and one
 
 t.test('every command tells its flags with --help and -h, and varve help names the commands', together, async t => {
   const cases: [string[], RegExp[]][] = [
-    [['serve', '--help'], [/^varve serve: /, ...['--config FILE', '--upstream URL', '--listen HOST:PORT', '--admin HOST:PORT', '--redis URL', '--workers N', '--log-level LEVEL', 'VARVE_UPSTREAM'].map(flag => new RegExp(flag))]],
+    [['serve', '--help'], [/^varve serve: /, ...['--config FILE', '--upstream URL', '--listen HOST:PORT', '--admin HOST:PORT', '--redis URL', '--workers N', '--log-level LEVEL', '--sandbox', 'VARVE_UPSTREAM', 'VARVE_SANDBOX'].map(flag => new RegExp(flag))]],
     [['--workers', '1', '-h'], [/^varve serve: /]],
     [['sandbox', '-h'], [/^varve sandbox: /, ...['--listen', '--seed', '--blocks', '--block-ms', '--chain-id', '--family'].map(flag => new RegExp(flag))]],
     [['check', '--help'], [/^varve check: /, /varve check \[FILE\]/]],
@@ -334,7 +334,7 @@ t.test('the compiled program checks, serves, and ends with 0 within ten seconds 
   const [good, bad, served] = await Promise.all([
     program(t, compiled, ['check']),
     program(t, compiled, ['check', '--colour']),
-    program(t, compiled, free, text => {
+    program(t, compiled, ['--sandbox', ...free], text => {
       if (toldAt > 0 || !text.includes('curl')) return
       toldAt = performance.now()
       return 'SIGTERM'
@@ -361,7 +361,7 @@ t.test('a start that fails leaves nothing behind that keeps the program alive', 
   const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
   const config = join(dir, 'v.yaml')
   writeFileSync(config, `tls: { certFile: ${dir}/c.pem, keyFile: ${dir}/k.pem }`)
-  const { code, out, err } = await run(t, ['--config', config, ...free])
+  const { code, out, err } = await run(t, ['--sandbox', '--config', config, ...free])
   t.match({ code, err }, { code: 1, err: /^varve: .*PEM.*\n$/ })
   await t.rejects(ask(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'), { code: 'ECONNREFUSED' }, 'the embedded node is gone')
 })

@@ -149,8 +149,8 @@ t.test(`a secret in its place is in no word of check, explain and banner, howeve
     const shown = [
       printed(environment, io => checkCommand(config, io)),
       printed(environment, io => explain({ method: 'GET', target: '/v1', data: undefined, accept: undefined, config }, io)),
-      bannerOf({ url: '', adminUrl: '' }, loaded.config),
-      bannerOf({ url: '', adminUrl: '' }, shared.config),
+      bannerOf({ url: '', adminUrl: '' }, loaded),
+      bannerOf({ url: '', adminUrl: '' }, shared),
       JSON.stringify(maskSecrets(shared.config))
     ]
     const isTaken = loaded.config.admin.token === text && loaded.config.clients.keys[0]?.key === text && loaded.config.upstreams[0]?.headers['authorization'] === `Bearer ${text}`

@@ -59,8 +59,8 @@ t.test('a tool that is missing is named with its package, and the rest is measur
 
 t.test('Ctrl-C ends the benchmarks with all that they have started, and leaves no folder behind', { skip: existsSync('/proc/self/environ') ? false : 'there is no /proc to look for processes in' }, async t => {
   const TMPDIR = t.testdir()
-  const mark = `VARVE_BENCH_TEST=${process.pid}`
-  const child = spawn(process.execPath, [join(root, 'bench/run.js'), 'burst', '--rounds', '1000'], { env: { ...process.env, TMPDIR, VARVE_BENCH_TEST: String(process.pid) }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const mark = `BENCH_TEST=${process.pid}`
+  const child = spawn(process.execPath, [join(root, 'bench/run.js'), 'burst', '--rounds', '1000'], { env: { ...process.env, TMPDIR, BENCH_TEST: String(process.pid) }, stdio: ['ignore', 'ignore', 'pipe'] })
   t.teardown(() => { child.kill('SIGKILL') })
   for await (const line of createInterface(child.stderr)) if (line.includes('round 2')) break
   child.stderr.resume()

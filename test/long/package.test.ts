@@ -133,7 +133,7 @@ t.test('what was packed is installed for all users, and runs from any folder wit
   t.match(await ended(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), { code: 0, out: /^listen: 127\.0\.0\.1:8080\n/, err: '' })
   t.match(await ended(varve, ['check', 'missing.yaml'], bare), { code: 2, out: '', err: /missing\.yaml: there is no such file \(ENOENT\)/ })
 
-  const child = spawn(varve, ['serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '1'], { ...bare, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(varve, ['serve', '--sandbox', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '1'], { ...bare, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => { child.kill('SIGKILL') })
   const ending = once(child, 'close')
   let out = ''

@@ -80,6 +80,14 @@ function isQuiet (t: Test, { asked, complaints }: Looked, url: string): void {
   t.same(asked.filter(address => !address.startsWith(`${url}/status`) && !address.startsWith('data:')), [])
 }
 
+t.test('the page of a sandbox has a banner, and no other page has it', async t => {
+  const { page, setting } = await pageTelling(t, wellTold({ degraded: ['sandbox'], varve: { version: '0.1.0', mode: 'serve', isSandbox: true } }))
+  await untilText(page, '#sandbox', /^Sandbox\. All data is made up: this varve serves its embedded node/)
+  await untilText(page, '#complaints', /^sandbox$/)
+  setting.told = wellTold()
+  await until(async () => await page.locator('#sandbox').isHidden(), 'the banner is gone')
+})
+
 t.test('the page shows what happened, goes on by itself when more happens, and says so when a node stops, when Redis stops, when varve stops and when it is back', async t => {
   const redis = await startRedis(t)
   const nodes = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]

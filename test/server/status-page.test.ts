@@ -75,7 +75,7 @@ t.test('what is told of the last minutes, the tiers and varve itself is what hap
 t.test('varve that only observes says so, and so does one whose node is made up', async t => {
   const { varve } = await varveAtSandbox(t, {}, { mode: 'observe' })
   t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { varve: { mode: 'observe', isSandbox: false } })
-  const alone = await varveAt(t, '', { upstreams: [] as never, head: { pollMs: 1000 } })
+  const alone = await varveAt(t, '', { upstreams: [] as never, isSandbox: true, head: { pollMs: 1000 } })
   t.match(JSON.parse((await ask(alone.adminUrl, '/status.json')).body), { varve: { mode: 'serve', isSandbox: true }, upstreams: [{ name: 'sandbox' }] })
 })
 

@@ -22,6 +22,7 @@ export function publicPartsOf (parts: Parts, change: Partial<PublicParts> = {}):
     stamper: new Stamper(parts, 'revalidate', false, true),
     metrics: new Metrics(),
     log: pino({ level: 'silent' }),
+    isSandbox: false,
     drain: new Drain(),
     cors: new Cors('*'),
     clients: new ClientConnections(Infinity, { cut: () => {}, onFull: () => {} }),

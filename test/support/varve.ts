@@ -19,9 +19,12 @@ export interface TestVarve extends Varve {
 
 type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> } : T
 
+/** What a test changes of the configuration; `upstream` of its one upstream, `isSandbox` to have none. */
+export type Change = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
+
 /** Starts varve in this process on free ports in front of a node. */
-export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Config> & { upstream?: object } = {}): Promise<TestVarve> {
-  const { upstream, ...rest } = change
+export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): Promise<TestVarve> {
+  const { upstream, isSandbox = false, ...rest } = change
   // Stubs that say something new each time are found out by an audit, which has tests of its own.
   // Several test files at a time may keep a Redis that is well from answering within the usual 50 ms.
   // The test, its node and varve have one loop, which many reads at a time keep busy.
@@ -29,7 +32,7 @@ export async function varveAt (t: Test, nodeUrl: string, change: DeepPartial<Con
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
   const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, audit: { share: 0 }, ...rest, limits, cache })
   const log: Array<Record<string, unknown>> = []
-  const varve = await startVarve({ config }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
+  const varve = await startVarve({ config, isSandbox }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
   t.teardown(async () => { await varve.stop({ drainMs: 0 }) })
   return {
     ...varve,

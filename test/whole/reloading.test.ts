@@ -158,7 +158,7 @@ t.test('a secret in a file of its own is taken in anew at SIGHUP, and no line of
   writeFileSync(secret, 'th1rd-s3cret\0')
   t.match(await reload(text), { reasons: [`upstreams.0.headers.authorization: the file "${secret}" holds a NUL byte`, `admin.token: the file "${secret}" holds a NUL byte`] })
   t.match(await reload('admin: { token: "s3cond-s3cret }\n'), { msg: /is refused/ })
-  t.match(await reload('s3cond-s3cret: 1\nmode: s3cond-s3cret\n'), { reasons: [/^mode: expected one of serve, observe$/, /^\*\*\*: unknown key/] })
+  t.match(await reload('s3cond-s3cret: 1\nmode: s3cond-s3cret\n'), { reasons: [/^upstreams: expected the URL of a full node/, /^mode: expected one of serve, observe$/, /^\*\*\*: unknown key/] })
   t.equal(await purge('s3cond-s3cret'), 200, 'the old one goes on')
   t.notMatch(command.out() + command.err(), /s3cret/)
 })

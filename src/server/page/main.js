@@ -40,6 +40,7 @@ function hear (status) {
   const { upstreams = [], recent, position, tiers } = status
   const traffic = trafficOf(recent)
   show(byId('told'), true)
+  show(byId('sandbox'), status.varve?.isSandbox === true)
   judge(status)
   showRates(traffic, isObserving)
   showNodeCount(upstreams, status.varve?.isSandbox === true)

@@ -61,7 +61,7 @@ export class Front {
     })
     // Less than an operator may choose, since a case keeps little.
     const memory = memoryKb === undefined ? config.cache.memory : { maxMb: memoryKb / 1024 }
-    const varve = await startVarve({ config: { ...config, cache: { ...config.cache, memory } } }, pino({ level: 'info' }, { write: line => log.push(JSON.parse(line)) }), { file: '', flags: [] })
+    const varve = await startVarve({ config: { ...config, cache: { ...config.cache, memory } }, isSandbox: false }, pino({ level: 'info' }, { write: line => log.push(JSON.parse(line)) }), { file: '', flags: [] })
     return new Front(setting, varve, log)
   }
 

@@ -1,0 +1,63 @@
+import { isIPv4 } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { type Mistake } from './mistakes.js'
+import { type Config, hostAndPort } from './schema.js'
+
+/** Addresses of this machine, as a parameter for tests. */
+export type Interfaces = () => ReadonlyArray<{ readonly address: string }>
+
+/** Rejects each upstream that is a listener of this varve, which would fetch from itself without end. */
+export function ownAddressMistakes (config: Config, interfaces: Interfaces = addressesOfMachine): Mistake[] {
+  const listeners = [
+    { key: 'listen', flag: '--listen', address: config.listen },
+    { key: 'admin.listen', flag: '--admin', address: config.admin.listen }
+  ]
+  return config.upstreams.flatMap(({ url }, at) => {
+    const own = listeners.filter(({ address }) => leadsTo(url, address, interfaces))
+    return own.map(({ key, flag }) => ({
+      path: `upstreams.${at}.url`,
+      message: `expected the address of a full node, got varve's own: it is that of ${key}; ` +
+        `correct the URL, or take another address for varve with ${flag} or ${key}`
+    }))
+  })
+}
+
+function leadsTo (url: string, listen: string, interfaces: Interfaces): boolean {
+  const { hostname, port, protocol } = new URL(url)
+  const own = hostAndPort(listen)
+  // Port 0 is a free one, which nobody could have configured as an upstream.
+  if (own.port === 0 || Number(port || (protocol === 'https:' ? 443 : 80)) !== own.port) return false
+  const [to, at] = [plainHost(hostname), plainHost(own.host)]
+  if (to === at) return true
+  // A connection to 0.0.0.0 or :: goes to this machine itself.
+  if (isAny(at)) return isAny(to) || isLoopback(to) || interfaces().some(({ address }) => plainHost(address) === to)
+  return isMainLoopback(at) && (isAny(to) || (isMainLoopback(to) && (at === 'localhost' || to === 'localhost')))
+}
+
+/** Writes a host in one form: lower case, no brackets, no dot at its end, and IPv4 as itself where IPv6 wraps it. */
+function plainHost (host: string): string {
+  const bare = host.replace(/^\[|\]$/g, '').toLowerCase().replace(/\.$/, '')
+  if (!bare.includes(':')) return bare
+  const canonical = URL.canParse(`http://[${bare}]`) ? new URL(`http://[${bare}]`).hostname.slice(1, -1) : bare
+  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical) ?? []
+  if (high === undefined || low === undefined) return canonical
+  const [a, b] = [parseInt(high, 16), parseInt(low, 16)]
+  return [a >> 8, a & 255, b >> 8, b & 255].join('.')
+}
+
+function isAny (host: string): boolean {
+  return host === '0.0.0.0' || host === '::'
+}
+
+function isLoopback (host: string): boolean {
+  return isMainLoopback(host) || (isIPv4(host) && host.startsWith('127.'))
+}
+
+// The addresses that `localhost` stands for.
+function isMainLoopback (host: string): boolean {
+  return host === 'localhost' || host === '127.0.0.1' || host === '::1'
+}
+
+function addressesOfMachine (): Array<{ address: string }> {
+  return Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])
+}

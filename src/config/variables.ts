@@ -1,0 +1,37 @@
+import { type Mistake } from './mistakes.js'
+import { nearestOf } from './nearest.js'
+
+/** The environment, passed in so that nothing else reads it. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Every variable that varve itself reads; `varve warm` sends VARVE_CLIENT_KEY as the client's key. */
+export const knownVariables = [
+  'VARVE_CONFIG', 'VARVE_SANDBOX', 'VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_ADMIN', 'VARVE_REDIS', 'VARVE_WORKERS',
+  'VARVE_LOG_LEVEL',
+  'VARVE_CLIENT_KEY'
+] as const
+
+// Kubernetes sets these in every container of a namespace that has a Service called varve or varve-*.
+const ofService = [
+  /^VARVE_(?:[A-Z0-9_]*_)?SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$/,
+  /^VARVE_(?:[A-Z0-9_]*_)?PORT(?:_[0-9]+_(?:TCP|UDP)(?:_[A-Z]+)?)?$/
+]
+
+/** Rejects each VARVE_* variable that nothing reads: a mistyped name would silently leave its key at the default. */
+export function unknownVariables (environment: Environment, referredTo: ReadonlySet<string>): Mistake[] {
+  const isKnown = (name: string): boolean =>
+    (knownVariables as readonly string[]).includes(name) || referredTo.has(name) ||
+    ofService.some(pattern => pattern.test(name))
+  const isSet = (name: string): boolean => name.startsWith('VARVE_') && environment[name] !== undefined
+  return Object.keys(environment).filter(name => isSet(name) && !isKnown(name)).map(name => ({
+    path: name.replace(/[^A-Za-z0-9_]/g, '?').slice(0, 64),
+    message: `unknown environment variable; the nearest known name is ${nearestOf(name, knownVariables)}: ` +
+      'rename the variable, or unset it'
+  }))
+}
+
+/** Whether a switch in the environment is on, or undefined where it says neither. */
+export function isSwitchedOn (text: string | undefined): boolean | undefined {
+  if (text === undefined || text === '' || text === '0' || text === 'false') return false
+  return text === '1' || text === 'true' ? true : undefined
+}
