@@ -22,13 +22,13 @@ const whole = <T>(what: T | undefined, name: string): T => {
   return what
 }
 
-t.test('compose understands its file, with a node of one\'s own and without', async t => {
-  for (const upstream of ['', 'http://host.docker.internal:8081']) {
-    const { code, out, err } = await ended('docker-compose', ['config'], { cwd: root, env: { ...process.env, VARVE_UPSTREAM: upstream } })
+t.test('compose understands its file, with a node of one\'s own and as a demonstration', async t => {
+  for (const [upstream, sandbox] of [['', '1'], ['http://host.docker.internal:8081', '']] as const) {
+    const { code, out, err } = await ended('docker-compose', ['--profile', 'demo', 'config'], { cwd: root, env: { ...process.env, VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox } })
     t.equal(code, 0, err)
     const { services } = parse(out) as { services: Record<string, { environment?: Record<string, string | null> }> }
     t.same(Object.keys(services).sort(), ['grafana', 'prometheus', 'redis', 'traffic', 'varve'])
-    t.equal(services['varve']?.environment?.['VARVE_UPSTREAM'], upstream)
+    t.match(services['varve']?.environment, { VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox })
   }
   const wrong = join(t.testdir(), 'docker-compose.yml')
   writeFileSync(wrong, text('docker-compose.yml').replace('mem_limit:', 'mem_limits:'))
@@ -88,7 +88,7 @@ t.test('the Dockerfile, step by step: it holds what the package holds and what r
   t.equal((await ended('find', [image, '-not', '-perm', '-a+r'])).out, '', 'everybody may read all of it')
 
   const [port, adminPort] = [await freePort(), await freePort()]
-  const env = { ...pairsOf(lastOf(last, 'ENV')), VARVE_LISTEN: `127.0.0.1:${port}`, VARVE_ADMIN: `0.0.0.0:${adminPort}`, PATH: join(image, 'usr/local/bin') }
+  const env = { ...pairsOf(lastOf(last, 'ENV')), VARVE_SANDBOX: '1', VARVE_LISTEN: `127.0.0.1:${port}`, VARVE_ADMIN: `0.0.0.0:${adminPort}`, PATH: join(image, 'usr/local/bin') }
   const health = async (): Promise<Ended> => {
     const [node = '', ...rest] = commandOf(lastOf(last, 'HEALTHCHECK'))
     return await ended(join(image, 'usr/local/bin', node), rest, { env })
