@@ -39,13 +39,23 @@ function endWith (refusal: Refusal, socket: Socket, errors: UnroutedErrors): voi
   const due = answerDueOn(socket)
   if (due !== undefined) {
     // An answer to an earlier request comes first, or the client would take this one for it; what it sends meanwhile is of no use.
-    due.once('finish', () => { socket.destroySoon() })
+    endAfter(due, socket)
     socket.pause()
   } else if (socket.writable) {
     socket.end(replyOf(refusal, errors))
     // Who goes on sending, or does not end its own side, would keep the connection for ever; to end it at once could take the words from who reads them.
     setTimeout(() => { socket.destroy() }, lingerMs).unref()
   } else socket.destroy()
+}
+
+/** Ends a connection after a response, and after those to requests that were pipelined whole: varve stopped reading, not the client sending. */
+function endAfter (due: ServerResponse, socket: Socket): void {
+  due.once('finish', () => {
+    // Node has given the socket to the next response by now.
+    const next = answerDueOn(socket)
+    if (next === undefined) socket.destroySoon()
+    else endAfter(next, socket)
+  })
 }
 
 function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): string {

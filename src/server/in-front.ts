@@ -8,6 +8,7 @@ import { longestBody, spellingOf } from '../reads/spelling.js'
 import { type Exchange } from './exchange.js'
 import { failWith, type PublicParts, replyWith } from './reply.js'
 import { requirePlain } from './requirements.js'
+import { Turns } from './turns.js'
 import { wishesOf } from './wishes.js'
 
 /** An answer that can be written at once. */
@@ -26,14 +27,18 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void
 export function answerInFront (server: Server, context: PublicParts, nextId: () => string): void {
   const [goOn] = server.listeners('request') as Listener[]
   if (goOn === undefined) throw new Error('the router listens to no requests')
-  server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
+  const turns = new Turns(() => { context.metrics.cut('ahead') })
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const { url = '', method = '' } = request
     const exchange = { request, response, url, method, receivedAtMs: context.parts.now(), id: nextId }
-    // Who sends ahead on a connection waits for a turn (Turns).
-    if (response.socket === null) goOn(request, response)
     // A small body mostly comes with its head, and is there when both have been parsed.
-    else if (method === 'POST') process.nextTick(() => { if (!isAnsweredWithBody(context, exchange)) goOn(request, response) })
+    if (method === 'POST') process.nextTick(() => { if (!isAnsweredWithBody(context, exchange)) goOn(request, response) })
     else if (!isAnswered(context, exchange, undefined)) goOn(request, response)
+  }
+  server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
+    // Node gives a response its socket when all earlier ones on the connection are out.
+    if (response.socket === null) turns.wait(request, response, serve)
+    else serve(request, response)
   })
 }
 

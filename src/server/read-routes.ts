@@ -13,7 +13,7 @@ import { type Limits, type Toll } from './limits.js'
 import { passThrough } from './pass-through.js'
 import { failWith, type PublicParts, replyWith } from './reply.js'
 import { requirePlain } from './requirements.js'
-import { BodyTurns, Turns } from './turns.js'
+import { BodyTurns } from './body-turns.js'
 import { wishesOf } from './wishes.js'
 
 // A larger body is charged before it is read: by then it has cost varve more than most reads cost an upstream.
@@ -21,7 +21,6 @@ const largeBody = 16 * 1024
 
 /** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
 export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
-  const turns = new Turns(() => { context.metrics.cut('ahead') })
   const bodyTurns = new BodyTurns()
   // By its head alone, before a byte of its body is taken in.
   app.addHook('onRequest', async (request, reply) => {
@@ -35,7 +34,6 @@ export function readRoutes (app: FastifyInstance, context: PublicParts, limits: 
   })
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
-      await turns.take(request.raw, reply.raw)
       requirePlain(request.raw)
       if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl, request.method)

@@ -1,14 +1,14 @@
-import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Socket } from 'node:net'
-import { unavailable } from '../reads/refusal.js'
 
-// More than any client sends ahead in good faith.
+type Serve = (request: IncomingMessage, response: ServerResponse) => void
+
+// More than any client pipelines in good faith.
 const maxWaiting = 256
 
 /**
- * One request of a connection at a time. Node reads pipelined requests as they come, and would have each hold an answer, and a connection
- * of the node's with it, until its turn to be written; it says nothing of a client that leaves before that turn.
+ * Serves pipelined requests one at a time, and stops reading a connection on which one waits: the rest stays in the
+ * kernel (law 10). A client that leaves meanwhile is noticed when the response under way is written or times out.
  */
 export class Turns {
   readonly #waiting = new WeakMap<Socket, number>()
@@ -18,48 +18,40 @@ export class Turns {
     this.#onCut = onCut
   }
 
-  /** Resolves when every earlier answer on the connection is out; never for a client that leaves first. */
-  async take ({ socket }: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (response.socket !== null) return
+  /** Serves a request when all earlier responses of its connection are out; never if the connection ends first. */
+  wait (request: IncomingMessage, response: ServerResponse, serve: Serve): void {
+    const { socket } = request
     const waiting = this.#waiting.get(socket) ?? 0
-    // Who sends without end and reads nothing would fill the memory (law 10).
+    this.#waiting.set(socket, waiting + 1)
+    // Bounds the requests of one read: Node parses all bytes that it has read.
     if (waiting === maxWaiting) {
       this.#onCut()
       socket.destroy()
     }
-    this.#waiting.set(socket, waiting + 1)
-    await once(response, 'socket')
-    this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1)
+    if (waiting === 0) stopReading(socket)
+    response.once('socket', () => {
+      const left = (this.#waiting.get(socket) ?? 1) - 1
+      this.#waiting.set(socket, left)
+      if (left === 0) goOnReading(socket)
+      // Node flushes the response after this event; one that is already written would be ended twice.
+      process.nextTick(() => { if (socket.writable) serve(request, response) })
+    })
   }
 }
 
-// So many bytes of bodies are read in a turn of the event loop, or one body: some milliseconds of work.
-const bytesInTurn = 256 * 1024
-// Beyond this a client is told to come again: the bodies of clients that leave would fill the memory (law 10).
-const mostWaitingBytes = 64 * 1024 * 1024
+// Node resumes a socket after each parsed request and on drain, but moves its handle on these events alone. Emitting them
+// leaves the stream's own state, which Node goes by, as it is.
+function stopReading (socket: Socket): void {
+  pauseHandle.call(socket)
+  socket.on('resume', pauseHandle)
+}
 
-/** Spreads the reading of large bodies over turns of the event loop, so that hits are answered between two of them. */
-export class BodyTurns {
-  readonly #waiting: Array<{ readonly length: number, readonly response: ServerResponse, readonly go: () => void }> = []
-  #waitingBytes = 0
+function goOnReading (socket: Socket): void {
+  socket.off('resume', pauseHandle)
+  // An unread body paused the socket and resumes it when read; a failed parse paused it for good.
+  if (!socket.isPaused()) socket.emit('resume')
+}
 
-  /** Resolves when a body of so many bytes may be read; never for a client that leaves first. */
-  async take (length: number, response: ServerResponse): Promise<void> {
-    if (this.#waitingBytes >= mostWaitingBytes) throw unavailable('overloaded: too many large request bodies at a time, retry later')
-    if (this.#waitingBytes === 0) setImmediate(() => { this.#turn() })
-    this.#waitingBytes += length
-    await new Promise<void>(resolve => { this.#waiting.push({ length, response, go: resolve }) })
-  }
-
-  #turn (): void {
-    for (let bytes = 0; bytes < bytesInTurn;) {
-      const next = this.#waiting.shift()
-      if (next === undefined) return
-      this.#waitingBytes -= next.length
-      if (next.response.destroyed) continue
-      bytes += next.length
-      next.go()
-    }
-    if (this.#waitingBytes > 0) setImmediate(() => { this.#turn() })
-  }
+function pauseHandle (this: Socket): void {
+  this.emit('pause')
 }

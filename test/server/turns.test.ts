@@ -1,12 +1,16 @@
 import { once } from 'node:events'
-import { type ServerResponse } from 'node:http'
+import { type Server, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { BodyTurns } from '../../src/server/turns.js'
+import { ClientConnections } from '../../src/server/client-connections.js'
+import { certificate, certificateKey } from '../support/certificate.js'
 import { ask } from '../support/client.js'
 import { hurryClients } from '../support/hurried.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { ok, stamps, stubNode, type StubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
 const mega = 1024 * 1024
@@ -22,6 +26,65 @@ async function deafClient (t: Test, url: string, text: string): Promise<Socket> 
   await once(socket, 'connect')
   socket.write(text)
   return socket
+}
+
+/** Sends what it is given, and gathers what comes back. */
+function pipelineOf (t: Test, url: string, bytes: string): { text: () => string, closed: Promise<void> } {
+  const { hostname, port, protocol } = new URL(url)
+  const at = { host: hostname, port: Number(port) }
+  const socket = protocol === 'https:' ? connectTls({ ...at, rejectUnauthorized: false }) : connect(at)
+  let text = ''
+  socket.on('error', () => {}).on('data', (chunk: Buffer) => { text += chunk.toString('latin1') }).write(bytes)
+  t.teardown(() => { socket.destroy() })
+  return { text: () => text, closed: new Promise(resolve => { socket.once('close', () => { resolve() }) }) }
+}
+
+/** Does something with the public listener of every varve started after this. */
+function onListener (t: Test, change: (server: Server) => void): void {
+  const { attach } = ClientConnections.prototype
+  t.intercept(ClientConnections.prototype, 'attach', {
+    value: function (this: ClientConnections, server: Server) {
+      attach.call(this, server)
+      change(server)
+    }
+  })
+}
+
+function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  return { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } }
+}
+
+/** An upstream that holds its response to one read until it is released, and says of every other how long the body was that came with it. */
+async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubNode, release: () => void }> {
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => { release = resolve })
+  const stub = await stubNode(t, (request, response) => {
+    let length = 0
+    request.on('data', (chunk: Buffer) => { length += chunk.length }).once('end', () => {
+      if (request.url?.includes('/modules') === true) held.then(() => { ok(response, '"held"') }, () => {})
+      else ok(response, `"${length}"`)
+    })
+  })
+  return { stub, release }
+}
+
+function post (length: number): string {
+  const body = JSON.stringify({ key_type: '0x1::string::String', value_type: 'u64', key: '' })
+  const padded = body.replace('"key":"', `"key":"${'x'.repeat(length - body.length)}`)
+  return `POST /v1/tables/0xab/item?ledger_version=500 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${padded}`
+}
+
+function bodiesIn (text: string): string[] {
+  return [...text.matchAll(/\r\n("\w+")/g)].map(([, body = '']) => body)
+}
+
+/** Waits until a number has stayed the same for a while. */
+async function unchanged (number: () => number): Promise<void> {
+  for (let before = -1; before !== number();) {
+    before = number()
+    await new Promise(resolve => { setTimeout(resolve, 300) })
+  }
 }
 
 t.test('a client that sends many requests ahead holds one connection of the node at a time, and none once it has left', async t => {
@@ -59,6 +122,59 @@ t.test('requests sent ahead are answered in their order, each as it would be alo
   const text = await sendRaw(varve.url, targets.map(get).join(''), so => statusesIn(so).length === targets.length)
   t.same(statusesIn(text), [200, 200, 200, 404, 400, 200])
   t.equal(stub.asked.length, 2)
+})
+
+for (const isSecure of [false, true]) {
+  t.test(`bodies of pipelined requests are left unread until their turn${isSecure ? ', over TLS' : ''}`, async t => {
+    const accepted: Socket[] = []
+    onListener(t, server => { server.on('connection', socket => { accepted.push(socket) }) })
+    const { stub, release } = await nodeWithOneHeldRead(t)
+    const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 }, ...(isSecure && tlsOf(t)) })
+    const lengths = Array.from({ length: 5 }, (_, at) => 900 * 1024 + at)
+    const clients = Array.from({ length: 3 }, () => pipelineOf(t, varve.url, get(modules) + lengths.map(post).join('')))
+    await until(() => stub.asked.length > 0 && accepted.length === clients.length, 'a read of each connection is under way')
+    const bytesRead = (): number => accepted.reduce((sum, socket) => sum + socket.bytesRead, 0)
+    await unchanged(bytesRead)
+    t.ok(bytesRead() < clients.length * mega, `${bytesRead()} bytes were read ahead on ${clients.length} connections`)
+    release()
+    for (const client of clients) {
+      await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request is answered')
+      t.same(bodiesIn(client.text()), ['"held"', ...lengths.map(length => `"${length}"`)], 'in their order')
+    }
+  })
+}
+
+for (const isSecure of [false, true]) {
+  t.test(`more pipelined requests than are read at once are answered in order${isSecure ? ', over TLS' : ''}`, async t => {
+    const stub = await stubNode(t, (request, response) => { ok(response, `"${request.url?.split('=').at(-1)}"`) })
+    const varve = await varveAt(t, stub.url, isSecure ? tlsOf(t) : {})
+    const versions = Array.from({ length: 300 }, (_, at) => String(500 + at % 100))
+    const padded = (version: string): string => get(modules.replace('500', version)).replace('Host: x', `Host: x\r\nX: ${'y'.repeat(1000)}`)
+    const client = pipelineOf(t, varve.url, versions.map(padded).join(''))
+    await until(() => statusesIn(client.text()).length === versions.length, 'each request is answered')
+    t.same(bodiesIn(client.text()), versions.map(version => `"${version}"`))
+  })
+}
+
+t.test('a client that leaves while a request waits is noticed by the time-out of the one under way', async t => {
+  const { stub } = await nodeWithOneHeldRead(t)
+  const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 300 } })
+  const client = await deafClient(t, varve.url, get(modules) + get('/v1/spec'))
+  await until(() => stub.asked.length > 0, 'the first is under way')
+  client.destroy()
+  await t.resolves(until(async () => await varve.metric('varve_connections') === 0, 'the connection has ended'))
+})
+
+t.test('requests that were pipelined whole are answered before one that is cut short', async t => {
+  onListener(t, server => { Object.assign(server, { requestTimeout: 300, headersTimeout: 300 }) })
+  const { stub, release } = await nodeWithOneHeldRead(t)
+  const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
+  const client = pipelineOf(t, varve.url, get(modules) + get('/v1/spec') + post(100).slice(0, -50))
+  const isTimedOut = async (): Promise<boolean> => await varve.metric('varve_connections_cut_total{reason="head"}') === 1
+  await until(isTimedOut, 'the time-out of the third request is over')
+  release()
+  await client.closed
+  t.same(bodiesIn(client.text()), ['"held"', '"0"'])
 })
 
 t.test('a client that sends ahead without end is cut off', async t => {
@@ -129,33 +245,4 @@ t.test('where only some origins may read, every answer says that it varies by th
     t.match(got.headers.vary, /Origin/)
     t.equal(got.headers['access-control-allow-origin'], headers['origin'] === 'https://a.example' ? 'https://a.example' : undefined)
   }
-})
-
-const response = (change: { destroyed?: boolean } = {}): ServerResponse => ({ destroyed: false, ...change }) as ServerResponse
-const nextTurn = async (): Promise<void> => { await new Promise(resolve => { setImmediate(resolve) }) }
-
-t.test('large bodies are parsed in turns of the event loop, 256 KiB or one body in each, in their order', async t => {
-  const turns = new BodyTurns()
-  const done: string[] = []
-  const gone = { destroyed: false }
-  const leaving = Object.assign(response(), gone)
-  for (const [name, kib, to] of [['a', 1024, response()], ['b', 100, response()], ['gone', 1024, leaving], ['c', 156, response()], ['d', 20, response()]] as const) {
-    turns.take(kib * 1024, to).then(() => { done.push(name) }, t.fail)
-  }
-  t.same(done, [], 'not in the turn that they came in')
-  Object.assign(leaving, { destroyed: true })
-  for (const expected of [['a'], ['a', 'b', 'c'], ['a', 'b', 'c', 'd'], ['a', 'b', 'c', 'd']]) {
-    await nextTurn()
-    t.same(done, expected)
-  }
-  await turns.take(1, response())
-})
-
-t.test('at most 64 MiB of bodies wait for their turn, the rest is told to retry', async t => {
-  const turns = new BodyTurns()
-  const waiting = Array.from({ length: 64 }, async () => { await turns.take(1024 * 1024, response()) })
-  await t.rejects(turns.take(20_000, response()), { message: /overloaded/ })
-  await waiting[0]
-  await turns.take(20_000, response())
-  await Promise.all(waiting)
 })
