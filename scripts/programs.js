@@ -15,6 +15,7 @@ const packages = {
   promtool: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
   chromium: { 'apt-get': ['chromium', 'fonts-dejavu-core'], apk: ['chromium', 'font-dejavu'], dnf: ['chromium'], brew: ['chromium'] },
   nginx: { 'apt-get': ['nginx-light'], apk: ['nginx'], dnf: ['nginx'], brew: ['nginx'] },
+  tc: { 'apt-get': ['iproute2'], apk: ['iproute2'], dnf: ['iproute-tc', 'iproute'], brew: [] },
   'docker-compose': { 'apt-get': ['docker-compose'], apk: ['docker-compose'], dnf: ['docker-compose'], brew: ['docker-compose'] }
 }
 
@@ -24,7 +25,7 @@ const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
 /** What `npm test` needs. */
 export const forTests = ['redis-server']
 /** What the longer checks need. */
-export const forLongerChecks = Object.keys(packages)
+export const forLongerChecks = Object.keys(packages).filter(program => program !== 'tc' || process.platform === 'linux')
 
 /** Makes sure that real programs are on PATH, all by one call of the package manager, as two would be in each other's way; answers the reason where they cannot be. */
 export async function bring (programs) {

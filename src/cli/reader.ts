@@ -20,7 +20,7 @@ import { type StatusParts } from '../server/status.js'
 import { within } from '../within.js'
 import { type Patience } from '../workers/messages.js'
 import { listenFault } from './listen-fault.js'
-import { placesFor } from './room.js'
+import { inFlightBytesFor, placesFor } from './room.js'
 import { build, type Built, type Hooks, knownReadsOf, settingsOf } from './build.js'
 import { type Purger, purgerOf } from './purger.js'
 import { stopGracefully } from './stop.js'
@@ -56,7 +56,7 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   const { parts, metrics, nodes, generations, sharing, certificate } = built
   const { tracker, forgetting } = parts
   const drain = new Drain()
-  const clients = new ClientConnections(roomFor(config), {
+  const clients = new ClientConnections({ connections: roomFor(config), inFlightBytes: inFlightBytesFor(config) }, {
     cut: reason => { metrics.cut(reason) },
     onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, 'there is no room for more connections of clients: new ones are closed at once') }
   })

@@ -23,6 +23,15 @@ export function placesFor ({ limits: { connections }, upstreams }: Config, descr
   return { limit: Math.min(connections ?? most, free), isCut: connections !== null && connections > free }
 }
 
+// Of the memory that the cache may have, and not less than eight entries of the usual largest size.
+const inFlightShare = 0.25
+const leastInFlightBytes = 64 * 1024 * 1024
+
+/** How much memory may be held by responses that clients have yet to take, in this process. */
+export function inFlightBytesFor ({ cache: { memory } }: Config): number {
+  return Math.max(leastInFlightBytes, memory.maxMb * 1024 * 1024 * inFlightShare)
+}
+
 /** How many descriptors this process may have; Node has raised that as far as it could when it started. */
 export function descriptorsOfProcess (file = '/proc/self/limits'): number {
   try {

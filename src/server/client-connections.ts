@@ -1,9 +1,10 @@
-import { type Server } from 'node:http'
+import { type Server, type ServerResponse } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type CutReason } from '../metrics/cut-reasons.js'
 import { answerOn } from './answer-on.js'
+import { type Reader, tooSlowFor } from './in-flight.js'
 import { Taking } from './taking.js'
 
 /** Who is told of connections that were ended. */
@@ -11,6 +12,13 @@ export interface ConnectionsTally {
   cut (reason: CutReason): void
   /** So many found no room since it was last told, while so many may be open. */
   onFull (turnedAway: number, limit: number): void
+}
+
+/** How much the clients of one process may have at a time. */
+export interface ClientLimits {
+  readonly connections: number
+  /** Of memory that responses hold which their clients have yet to take. */
+  readonly inFlightBytes: number
 }
 
 /** Of a connection that requests come on: what had gone each way a second ago, and for how many seconds nothing was answered or to be answered. */
@@ -21,26 +29,34 @@ interface Line {
   readonly taking: Taking
 }
 
+interface Behind extends Reader {
+  readonly socket: Socket
+}
+
 // Beyond the time that Node gives an idle connection, which every blank line begins anew.
 const mostIdleTicks = 80
 // The log is told of what may happen thousands of times a second.
 const tellEveryTicks = 10
 
-/** The connections of clients: no more than there is room for, and none that is held by a client that does nothing with it while others want it. */
+/** The connections of clients: no more than there is room for, and none that is held by a client that does nothing with it while others want it, and no more memory in their responses than may be in flight. */
 export class ClientConnections {
   readonly #tally: ConnectionsTally
   readonly #open = new Set<Socket>()
   readonly #lines = new Map<Socket, Line>()
   // What was cut off says that it is closed a while later: were it counted until then, another would be ended for it too.
   readonly #ending = new Set<Socket>()
+  // Of responses too long to be handed to the system at once.
+  readonly #bodies = new WeakMap<ServerResponse, Buffer>()
+  readonly #inFlightBytes: number
   #limit: number
   // The idle ones as they were when one was last wanted in this second, the longest idle last.
   #idle: Socket[] | undefined
   #turnedAway = 0
   #ticksUntold = tellEveryTicks
 
-  constructor (limit: number, tally: ConnectionsTally) {
-    this.#limit = limit
+  constructor ({ connections, inFlightBytes }: ClientLimits, tally: ConnectionsTally) {
+    this.#limit = connections
+    this.#inFlightBytes = inFlightBytes
     this.#tally = tally
   }
 
@@ -68,10 +84,25 @@ export class ClientConnections {
     if (isSecure) server.on('secureConnection', (socket: Socket) => { this.#follow(socket) })
   }
 
+  /** Notes a body that stays in memory until its client has taken the response. */
+  holds (response: ServerResponse, body: Buffer): void {
+    this.#bodies.set(response, body)
+  }
+
+  /** Forgets a body that is handed on whole, though its response goes on. */
+  releases (response: ServerResponse): void {
+    this.#bodies.delete(response)
+  }
+
   /** A second has passed. */
   tick (): void {
     this.#idle = undefined
-    for (const [socket, line] of this.#lines) this.#look(socket, line)
+    const behind: Behind[] = []
+    for (const [socket, line] of this.#lines) {
+      this.#look(socket, line)
+      if (line.taking.behindTicks > 0 && this.#lines.has(socket)) behind.push(this.#behind(socket, line))
+    }
+    for (const { socket } of tooSlowFor(this.#inFlightBytes, behind)) this.#cut(socket, 'memory')
     // Fewer may have been allowed.
     for (let over = this.open - this.#limit; over > 0 && this.#makesRoom(); over--);
     this.#ticksUntold++
@@ -105,8 +136,15 @@ export class ClientConnections {
     line.idleTicks = isQuiet(socket, line) ? line.idleTicks + 1 : 0
     line.read = socket.bytesRead
     line.written = socket.bytesWritten
-    if (line.taking.isTooSlow(socket)) this.#cut(socket, 'reading')
+    line.taking.look(socket)
+    if (line.taking.isStalled) this.#cut(socket, 'reading')
     else if (line.idleTicks > mostIdleTicks) this.#cut(socket, 'head')
+  }
+
+  #behind (socket: Socket, { taking }: Line): Behind {
+    const response = answerOn(socket)
+    const body = response && this.#bodies.get(response)
+    return { socket, taking, memory: body?.buffer, queuedBytes: socket.writableLength }
   }
 
   #cut (socket: Socket, reason: CutReason): void {
@@ -114,7 +152,7 @@ export class ClientConnections {
     this.#ending.add(socket)
     this.#tally.cut(reason)
     // The system would go on offering what it has taken over to a client that does not read.
-    if (reason === 'reading' && !(socket instanceof TLSSocket)) socket.resetAndDestroy()
+    if ((reason === 'reading' || reason === 'memory') && !(socket instanceof TLSSocket)) socket.resetAndDestroy()
     else socket.destroy()
   }
 

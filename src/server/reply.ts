@@ -49,7 +49,7 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
   const { request, response, method } = exchange
   const tookMs = context.parts.now() - exchange.receivedAtMs
   writeHead(response, ready, moreLines(context, method, request.headers.origin))
-  write(ready, method, response)
+  write(context.clients, ready, method, response)
   const client = context.access.nameOf(request)
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000, client)
   if (context.config.log.access) {
@@ -116,30 +116,32 @@ function valueOf (lines: readonly string[], name: string): string | undefined {
   return lines[lines.indexOf(name) + 1]
 }
 
-function write ({ status, body, rest }: Reply, method: string, raw: ServerResponse): void {
+function write (clients: ClientConnections, { status, body, rest }: Reply, method: string, raw: ServerResponse): void {
   // These have no body, whatever their lines say of one (RFC 9110, section 6.4.1).
   const isBodiless = method === 'HEAD' || status === 204 || status === 304
-  if (rest !== undefined && !isBodiless) return stream(body, rest, raw)
+  if (rest !== undefined && !isBodiless) return stream(clients, body, rest, raw)
   rest?.destroy()
   if (body === undefined || isBodiless) raw.end()
-  else writeInBits(body, raw, last => { raw.end(last) })
+  else writeInBits(clients, body, raw, last => { raw.end(last) })
 }
 
 /** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
-function stream (begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
+function stream (clients: ClientConnections, begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
   const letGo = (): void => { rest.destroy() }
   // A client that leaves is told of by the pipeline, one that has left already, or leaves before that, is not.
   if (raw.destroyed) letGo()
   raw.once('close', letGo)
-  writeInBits(begun ?? nothing, raw, last => {
+  writeInBits(clients, begun ?? nothing, raw, last => {
     raw.off('close', letGo)
+    clients.releases(raw)
     if (last.length > 0) raw.write(last)
     pipeline(rest, raw).catch(() => { raw.destroy() })
   })
 }
 
 /** A long body goes to the system bit by bit: how much of one bit a client has taken is told by nothing. */
-function writeInBits (body: Buffer, raw: ServerResponse, onLast: (bit: Buffer) => void): void {
+function writeInBits (clients: ClientConnections, body: Buffer, raw: ServerResponse, onLast: (bit: Buffer) => void): void {
+  if (body.length > 2 * bitBytes) clients.holds(raw, body)
   let at = 0
   const go = (): void => {
     // Of two, few clients notice the first.

@@ -39,8 +39,8 @@ export class Turns {
   }
 }
 
-// Node resumes a socket after each parsed request and on drain, but moves its handle on these events alone. Emitting them
-// leaves the stream's own state, which Node goes by, as it is.
+// Node resumes a socket after each parsed request and on drain, but moves its handle on these events alone.
+// Emitting them leaves the stream's own state, which Node goes by, as it is.
 function stopReading (socket: Socket): void {
   pauseHandle.call(socket)
   socket.on('resume', pauseHandle)

@@ -39,7 +39,7 @@ function residentMb ({ pid }: Program): number {
 const isLinux = process.platform === 'linux'
 const skip = !isLinux ? 'memory and descriptors are looked at as Linux shows them' : descriptorsOfProcess() < neededDescriptors ? `this needs ${neededDescriptors} descriptors` : false
 
-t.test('of 5,500 clients 300 slow ones are gone within ten seconds, 5,000 idle ones stay, and hits and misses are served all the while', { skip, timeout: 180_000 }, async t => {
+t.test('of 5,500 clients those slow to send are gone in ten seconds, and those slow to read do no harm', { skip, timeout: 180_000 }, async t => {
   const { program, large } = await warmProgram(t, { limits: { loopLagMs: null } })
   const before = residentMb(program)
   const idle = (await openTo(t, program.url, idleCount)).map(socket => new Client(socket))
@@ -65,11 +65,12 @@ t.test('of 5,500 clients 300 slow ones are gone within ten seconds, 5,000 idle o
   t.teardown(() => { clearInterval(drip) })
   const connections = async (): Promise<number> => total(await seriesOf(program), 'varve_connections')
   let most = 0
+  const readers = slow.filter((_, at) => manners[at % manners.length]?.isOfReading === true).length
   // One at most is that of a read that misses.
   await until(async () => {
     most = Math.max(most, residentMb(program))
-    return await connections() <= idleCount + busyCount + 1
-  }, 'the slow ones are gone', 30_000)
+    return await connections() <= idleCount + busyCount + readers + 1
+  }, 'those slow to send are gone', 30_000)
   const tookMs = performance.now() - began
   clearInterval(drip)
 
@@ -91,8 +92,8 @@ t.test('of 5,500 clients 300 slow ones are gone within ten seconds, 5,000 idle o
   t.ok(p99 < 3000, `p99 of ${p99} ms`)
   t.ok(misses.length > 20 && misses.every(miss => miss === '200 true'), misses.find(miss => miss !== '200 true') ?? `${misses.length} misses`)
   t.equal(cut('room') + cut('full'), 0, 'there was room for all')
-  // Three eleventh of them each begin to send and to read, about.
-  t.ok(cut('head') > 0 && cut('body') > 0 && cut('reading') >= 3 * Math.floor(slowCount / manners.length))
+  t.ok(cut('head') > 0 && cut('body') > 0)
+  t.equal(cut('reading') + cut('memory'), 0, 'who reads slowly has 120 s, and what they read is in memory once')
   t.ok(withIdle - before < 250, `${withIdle - before} MB for ${idleCount} idle connections`)
   t.ok(most - withIdle < 300, `${most - withIdle} MB more while the slow ones were there`)
   t.same(program.errors, [])

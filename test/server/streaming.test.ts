@@ -308,7 +308,8 @@ t.test('a block whose transactions are over the limit is the node\'s, and the bl
 })
 
 t.test('a client that stalls within a long answer is cut off and lets go of the node; one that reads at its own pace is not', async t => {
-  hurryClients(t)
+  // The 120 s that a client may stall are over in 240 ms.
+  hurryClients(t, 10, 5)
   const stub = await stubNode(t, (_request, response) => {
     begin(response, undefined)
     const pour = (): void => { while (response.write(bodyOf(mega))); }

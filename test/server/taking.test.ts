@@ -3,30 +3,43 @@ import { Taking } from '../../src/server/taking.js'
 
 const kilo = 1024
 
-/** After how many seconds a client is too slow that has taken so much by each of them, of what never ends; undefined where it never is. */
-function cutAt (takenBy: (second: number) => number): number | undefined {
+/** The second at which a client counts as stalled that has taken so much by each; undefined where it never does. */
+function stalledAt (takenBy: (second: number) => number): number | undefined {
   const taking = new Taking()
-  return Array.from({ length: 60 }, (_, at) => at + 1).find(second => taking.isTooSlow({ bytesWritten: takenBy(second) + kilo, writableLength: kilo }))
+  return Array.from({ length: 600 }, (_, at) => at + 1).find(second => {
+    taking.look({ bytesWritten: takenBy(second) + kilo, writableLength: kilo })
+    return taking.isStalled
+  })
 }
 
-t.test('a client that takes nothing for six seconds is too slow, whatever the system took at once', async t => {
-  t.equal(cutAt(() => 0), 7)
-  t.equal(cutAt(() => 4_000_000), 7)
-  t.equal(cutAt(second => second < 20 ? second * 1_000_000 : 20_000_000), 26)
+t.test('a client that takes nothing for 120 seconds is stalled, whatever the kernel took at once', async t => {
+  t.equal(stalledAt(() => 0), 121)
+  t.equal(stalledAt(() => 4_000_000), 121)
+  t.equal(stalledAt(second => second < 20 ? second * 1_000_000 : 20_000_000), 140)
 })
 
-t.test('one that takes a little each second, so that it never stands still, is too slow as well', async t => {
-  t.equal(cutAt(second => second), 7)
-  t.equal(cutAt(second => second * 15 * kilo), 7)
-  t.equal(cutAt(second => second * 16 * kilo), undefined)
+t.test('an honest client is not stalled, however rarely the kernel reports what it took', async t => {
+  const inJumps = (bytesPerSecond: number, every: number) => (second: number): number =>
+    Math.floor(second / every) * every * bytesPerSecond
+  t.equal(stalledAt(inJumps(150 * kilo, 9)), undefined)
+  t.equal(stalledAt(inJumps(16 * kilo, 79)), undefined)
+  t.equal(stalledAt(inJumps(1, 120)), undefined)
 })
 
-t.test('one whose network goes away for five seconds is not, nor is one that takes its part in strides', async t => {
-  t.equal(cutAt(second => Math.floor(second / 6) * 1_000_000), undefined)
-  t.equal(cutAt(second => Math.floor(second / 6) * 128 * kilo), undefined)
-})
-
-t.test('while there is nothing to take, nobody is slow', async t => {
+t.test('a client that has taken all that is there is not behind, and its time begins anew', async t => {
   const taking = new Taking()
-  for (let second = 1; second < 60; second++) t.notOk(taking.isTooSlow({ bytesWritten: 100, writableLength: second % 7 === 0 ? 0 : 10 }))
+  for (let second = 1; second < 600; second++) {
+    const writableLength = second % 100 === 0 ? 0 : 10
+    taking.look({ bytesWritten: 100, writableLength })
+    t.equal(taking.behindTicks, second % 100)
+    t.notOk(taking.isStalled)
+  }
+})
+
+t.test('speed is that since the kernel had no room: what it took at once says nothing of a client', async t => {
+  const taking = new Taking()
+  for (const taken of [4_000_000, 4_000_000, 4_300_000, 4_300_000]) {
+    taking.look({ bytesWritten: taken + 10, writableLength: 10 })
+  }
+  t.equal(taking.bytesPerSecond, 75_000)
 })

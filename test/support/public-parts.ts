@@ -25,7 +25,7 @@ export function publicPartsOf (parts: Parts, change: Partial<PublicParts> = {}):
     isSandbox: false,
     drain: new Drain(),
     cors: new Cors('*'),
-    clients: new ClientConnections(Infinity, { cut: () => {}, onFull: () => {} }),
+    clients: new ClientConnections({ connections: Infinity, inFlightBytes: Infinity }, { cut: () => {}, onFull: () => {} }),
     ...change
   }
 }

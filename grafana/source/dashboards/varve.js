@@ -79,7 +79,7 @@ export default dashboard({
       [8,
         lines('Connections', 'Connections of clients that are open, on each replica; a line that stays flat at limits.connections has newcomers closed.',
           [[max(of('varve_connections'), 'instance'), '{{instance}}']]),
-        lines('Cut off', 'Connections a second that were ended before the client would have: handshake, head, body and reading are too slow, ahead sent too much at once, room was idle and made room, full found none.',
+        lines('Cut off', 'Connections a second that were ended before the client would have: handshake, head and body are too slow, reading read nothing for 120 s, memory was the slowest while memory in flight was short, ahead sent too much at once, room was idle and made room, full found none.',
           [[sum(rate('varve_connections_cut_total'), 'reason'), '{{reason}}']], { unit: 'ops', stacked: true }),
         lines('Limited', 'Requests a second that were refused as their client has asked for too much, by what it is known by; raise limits.client or the limit of its key if it should not be.',
           [[sum(rate('varve_limited_total'), 'by'), 'by {{by}}']], { unit: 'reqps', stacked: true }),

@@ -3,6 +3,8 @@ import { type Socket } from 'node:net'
 /** How a client is slow: what it does at once, and what it does every half second from then on. */
 export interface Manner {
   readonly name: string
+  /** It asks in time, and reads its response slowly or not at all. */
+  readonly isOfReading?: boolean
   begin (socket: Socket): void
   goOn (socket: Socket): void
 }
@@ -19,7 +21,7 @@ export function slowManners (large: string): Manner[] {
   // What the system does not take is not piled up.
   const push = (socket: Socket, text: string): void => { if (socket.writableLength < much) socket.write(text) }
   const sends = (name: string, first: string, more: string): Manner => ({ name, begin: socket => { socket.resume().write(first) }, goOn: socket => { push(socket, more) } })
-  const reads = (name: string, first: string, bytes: number): Manner => ({ name, begin: socket => { socket.pause().write(first) }, goOn: socket => { if (bytes > 0) socket.read(bytes) } })
+  const reads = (name: string, first: string, bytes: number): Manner => ({ name, isOfReading: true, begin: socket => { socket.pause().write(first) }, goOn: socket => { if (bytes > 0) socket.read(bytes) } })
   return [
     { name: 'says nothing', begin: socket => { socket.resume() }, goOn: nothing },
     sends('a head by bytes', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ', 'x'),

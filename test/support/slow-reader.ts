@@ -1,0 +1,16 @@
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** Reads to the end, so many bytes a second and no more; how many came, also where the connection was cut off. */
+export async function readAt (source: AsyncIterable<Uint8Array>, bytesPerSecond: number): Promise<number> {
+  let size = 0
+  const began = performance.now()
+  try {
+    for await (const chunk of source) {
+      size += chunk.length
+      await pause(Math.max(0, began + size / bytesPerSecond * 1000 - performance.now()))
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error
+  }
+  return size
+}
