@@ -29,6 +29,7 @@ export interface AdminParts {
 }
 
 // Law 10: nothing grows without bound. Prometheus, probes and people need a few.
+const mostInFlightBytes = 64 * 1024 * 1024
 const mostConnections = 64
 const tickMs = 1000
 
@@ -79,7 +80,7 @@ export function adminApp (parts: AdminParts): FastifyInstance {
 }
 
 function boundConnections (app: FastifyInstance, { onFull = () => {} }: AdminParts): void {
-  const connections = new ClientConnections(mostConnections, { cut: () => {}, onFull })
+  const connections = new ClientConnections({ connections: mostConnections, inFlightBytes: mostInFlightBytes }, { cut: () => {}, onFull })
   connections.attach(app.server)
   const timer = setInterval(() => { connections.tick() }, tickMs).unref()
   app.addHook('onClose', async () => { clearInterval(timer) })
