@@ -1,6 +1,5 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
-import { printed } from '../cache/printed.js'
 import { refusedStatus } from '../proxy/outcomes.js'
 import { Refusal } from '../reads/refusal.js'
 import { methodNotAllowed } from '../reads/unknown-route.js'
@@ -60,7 +59,7 @@ function endAfter (due: ServerResponse, socket: Socket): void {
 
 function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): string {
   errors.answered(status)
-  const more = printed([...errors.lines, ...lines]) ?? ''
+  const more = [...errors.lines, ...lines].map((text, at) => at % 2 === 0 ? `${text}: ` : `${text}\r\n`).join('')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
     `Cache-Status: ${refusedStatus}\r\n${more}Connection: close\r\n\r\n${body}`
 }
