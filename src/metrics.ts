@@ -39,7 +39,7 @@ export class Metrics {
   readonly #prunedDistance = histogramOf(this.registry, 'varve_pruned_distance_versions')
   readonly #evictions = counterOf(this.registry, 'varve_cache_evictions_total')
   readonly #writes = counterOf(this.registry, 'varve_cache_writes_total')
-  readonly #notKept = counterOf(this.registry, 'varve_not_kept_total')
+  readonly #notStored = counterOf(this.registry, 'varve_not_stored_total')
   readonly #staleLatest = counterOf(this.registry, 'varve_stale_latest_total')
   readonly #waits = counterOf(this.registry, 'varve_version_waits_total')
   readonly #audits = counterOf(this.registry, 'varve_audit_total')
@@ -111,7 +111,7 @@ export class Metrics {
   }
 
   notKept (endpoint: EndpointName, reason: NotKeptReason): void {
-    this.#notKept.inc({ endpoint, reason })
+    this.#notStored.inc({ endpoint, reason })
   }
 
   pruned (endpoint: EndpointLabel, answer: keyof Counts['pruned'], distanceVersions: bigint | undefined): void {

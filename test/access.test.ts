@@ -32,7 +32,7 @@ async function untilLimited (ask: (nth: number) => Promise<Got>): Promise<Got> {
 
 async function isLimited (t: Test, ask: (nth: number) => Promise<Got>): Promise<void> {
   const got = await untilLimited(ask)
-  t.match(got, { status: 429, headers: { 'content-type': 'application/json', 'retry-after': '1', 'cache-status': 'varve; detail=refused', 'cache-control': 'no-store' } })
+  t.match(got, { status: 429, headers: { 'content-type': 'application/json', 'retry-after': '1', 'cache-status': 'varve; detail=limited', 'cache-control': 'no-store' } })
   t.same(JSON.parse(got.body), { message: 'too many requests', error_code: 'web_framework_error', vm_error_code: null })
 }
 
@@ -53,7 +53,7 @@ t.test('an address has so many reads of a node a second, and hits beyond that', 
     t.match(await varve.get('/v1/accounts/xyz/modules'), { status: 400 }, 'nor does what varve itself refuses')
     t.match(await varve.get('/v2/no'), { status: 404 })
   }
-  const refused = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="refused",status="429"}')
+  const refused = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="limited",status="429"}')
   t.equal(refused, (seen[429] ?? 0) + 3)
   t.equal(await varve.metric('varve_limited_total{by="address"}'), Number(refused) + 2)
   t.equal(await varve.metric('varve_limited_total{by="key"}'), 0)
@@ -129,7 +129,7 @@ t.test('a client with a key has what its key may ask for, from wherever; one wit
   t.match(await untilLimited(async nth => await varve.get(modules(500 + nth))), { status: 429 }, 'an unknown key is ignored')
   t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="miss"}'), 12)
   t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'), 8)
-  t.equal(await varve.metric('varve_client_requests_total{client="wallet",outcome="refused"}'), await varve.metric('varve_limited_total{by="key"}'))
+  t.equal(await varve.metric('varve_client_requests_total{client="wallet",outcome="limited"}'), await varve.metric('varve_limited_total{by="key"}'))
   t.ok(Number(await varve.metric('varve_limited_total{by="address"}')) >= 2)
 })
 
@@ -139,7 +139,7 @@ t.test('where a key is required nothing is answered without one, kept or not, an
   for (const target of targets) {
     for (const how of [{}, bearer('k-shop-5'), { headers: { 'x-api-key': '' } }, { method: 'HEAD' }, { method: 'POST', body: '{}' }, { method: 'DELETE' }]) {
       const got = await varve.get(target, how)
-      t.match(got, { status: 401, headers: { 'www-authenticate': 'Bearer', 'cache-status': 'varve; detail=refused' } }, `${target} ${JSON.stringify(how)}`)
+      t.match(got, { status: 401, headers: { 'www-authenticate': 'Bearer', 'cache-status': 'varve; detail=rejected' } }, `${target} ${JSON.stringify(how)}`)
     }
   }
   t.same(JSON.parse((await varve.get(modules(100))).body), { message: 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', error_code: 'web_framework_error', vm_error_code: null })

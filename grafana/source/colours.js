@@ -1,11 +1,19 @@
-/** One colour for one word wherever it is drawn. */
-const colours = {
+/** Colours of outcomes. */
+const outcomes = {
   hit_memory: 'green',
   hit_redis: 'dark-green',
   collapsed: 'light-blue',
   miss: 'orange',
   forwarded: 'purple',
-  refused: 'yellow',
+  preflight: 'text',
+  gone: 'dark-yellow',
+  rejected: 'yellow',
+  limited: 'dark-orange',
+  unavailable: 'red'
+}
+
+/** One colour for one other word wherever it is drawn. */
+const colours = {
   saved: 'green',
   asked: 'orange',
   cache: 'green',
@@ -33,8 +41,13 @@ const statuses = [['^2..$', 'green'], ['^3..$', 'light-blue'], ['^4..$', 'yellow
 export function overridesFor (queries) {
   const legends = queries.map(([, legend]) => legend)
   if (legends.includes('{{status}}')) return statuses.map(([pattern, color]) => override('byRegexp', pattern, color))
-  const isOfAClosedSet = legends.some(legend => /^\{\{(?:outcome|answer|result)\}\}$/.test(legend))
-  return Object.entries(colours).filter(([name]) => isOfAClosedSet || legends.includes(name)).map(([name, color]) => override('byName', name, color))
+  if (legends.includes('{{outcome}}')) return overridesOf(Object.entries(outcomes))
+  const isOfAClosedSet = legends.some(legend => /^\{\{(?:answer|result)\}\}$/.test(legend))
+  return overridesOf(Object.entries(colours).filter(([name]) => isOfAClosedSet || legends.includes(name)))
+}
+
+function overridesOf (named) {
+  return named.map(([name, color]) => override('byName', name, color))
 }
 
 function override (id, options, fixedColor) {

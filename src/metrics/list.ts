@@ -46,7 +46,7 @@ export const metricGroups = {
     histogram('varve_request_duration_seconds', { endpoint, outcome }, 'Time from a request to its answer.', seconds),
     counter('varve_pruned_requests_total', { endpoint, answer: ['cache', 'local', 'upstream'] }, 'Requests for history that the nodes have pruned, by who answered.'),
     histogram('varve_pruned_distance_versions', { endpoint }, 'How far below the oldest version a request was.', versions),
-    counter('varve_not_kept_total', { endpoint, reason: notKeptReasons }, 'Answers that were not kept, by the reason.'),
+    counter('varve_not_stored_total', { endpoint, reason: notKeptReasons }, 'Responses that were not stored, by the reason.'),
     counter('varve_stale_latest_total', {}, 'Fetches of what moves that brought an answer from behind a position already shown.'),
     counter('varve_version_waits_total', { result: arrivalResults }, 'Reads that waited for the fleet to reach a version, by whether it did in time.'),
     gauge('varve_waiting_for_version', {}, 'Reads that wait for the fleet to reach a version.', 'sum'),

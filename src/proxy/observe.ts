@@ -23,7 +23,7 @@ export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: 
   const kept = inMemory ?? await recall(parts, read, keys, chain)
   const wouldHit = inMemory === undefined ? 'hit_redis' : 'hit_memory'
   if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe(wouldHit, unkept(await ask(parts, read, chain)))
-  if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('refused', unkept(await ask(parts, read, chain)))
+  if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('gone', unkept(await ask(parts, read, chain)))
   // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
   const wouldJoin = parts.flights.has(flightKeyOf(read, keys.value))
   const fetching = fetchHistory(parts, read, keys, chain)

@@ -2,9 +2,16 @@ import { type Entry } from '../cache/entry.js'
 import { type Position } from '../ledger/position.js'
 import { type Answer } from '../reads/answer.js'
 import { type NotKeptReason } from '../reads/lifetime.js'
+import { type RefusalStatus } from '../reads/refusal.js'
 
-/** How a request was answered: the words of metric and log. */
-export const outcomeNames = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'refused'] as const
+/** Outcomes of what varve answers by itself: a granted preflight, and each kind of error response. */
+export const ownOutcomeNames = ['preflight', 'gone', 'rejected', 'limited', 'unavailable'] as const
+
+/** One of the closed list. */
+export type OwnOutcomeName = typeof ownOutcomeNames[number]
+
+/** Every outcome of a request: the words that header, access log and metric label share. */
+export const outcomeNames = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', ...ownOutcomeNames] as const
 
 /** One of the closed list. */
 export type OutcomeName = typeof outcomeNames[number]
@@ -97,5 +104,18 @@ const prunedHit = 'varve; hit; detail=pruned'
 /** The Cache-Status line of what is handed on without a look into the cache. */
 export const passedStatus = 'varve; fwd=bypass'
 
-/** The Cache-Status line of an answer that varve itself gave. */
-export const refusedStatus = 'varve; detail=refused'
+/** Names the outcome of an error response that varve makes. */
+export function outcomeOfError (status: RefusalStatus): OwnOutcomeName {
+  switch (status) {
+    case 410: return 'gone'
+    case 429: return 'limited'
+    case 500: case 503: return 'unavailable'
+    case 400: case 401: case 403: case 404: case 405: case 408: return 'rejected'
+    case 413: case 414: case 415: case 417: case 431: return 'rejected'
+  }
+}
+
+/** Prints the Cache-Status of what varve answers by itself: the outcome's own word. */
+export function ownStatusOf (outcome: OwnOutcomeName): string {
+  return `varve; detail=${outcome}`
+}

@@ -7,7 +7,7 @@ import { dependsOnRelease, type Read } from '../reads/read.js'
 import { type Refusal } from '../reads/refusal.js'
 import { type Head, HeadLines } from './head-lines.js'
 import { heldTag } from './if-none-match.js'
-import { type Outcome, cacheStatusOf, passedStatus, refusedStatus } from './outcomes.js'
+import { type Outcome, cacheStatusOf, outcomeOfError, ownStatusOf, passedStatus } from './outcomes.js'
 import { familiesOf, ownLines, ownValues, pinnedLines } from './own-lines.js'
 import { type Parts } from './parts.js'
 import { pinOf } from './pinning.js'
@@ -90,9 +90,10 @@ export class Stamper {
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
     const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
+    const status = ownStatusOf(outcomeOfError(refusal.status))
     const head = bearsPosition
-      ? this.#heads.of(this.#tracker.position, refusedStatus, 'no-store').lines
-      : ['cache-status', refusedStatus, 'cache-control', 'no-store', ...this.#varyLine(undefined)]
+      ? this.#heads.of(this.#tracker.position, status, 'no-store').lines
+      : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyLine(undefined)]
     return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
   }
 

@@ -1,7 +1,7 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
-import { refusedStatus } from '../proxy/outcomes.js'
-import { Refusal } from '../reads/refusal.js'
+import { outcomeOfError, ownStatusOf } from '../proxy/outcomes.js'
+import { Refusal, type RefusalStatus } from '../reads/refusal.js'
 import { methodNotAllowed } from '../reads/unknown-route.js'
 import { type CutReason } from '../metrics/cut-reasons.js'
 import { answerOn } from './answer-on.js'
@@ -14,7 +14,7 @@ export interface UnroutedErrors {
   /** Header lines of every response of the listener: names and values in turn. */
   readonly lines: readonly string[]
   /** Reports the status of an error response. */
-  answered (status: number): void
+  answered (status: RefusalStatus): void
 }
 
 /** Sends an error response in the node's shape for bytes that are no request, then closes the connection. */
@@ -61,7 +61,7 @@ function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): str
   errors.answered(status)
   const more = [...errors.lines, ...lines].map((text, at) => at % 2 === 0 ? `${text}: ` : `${text}\r\n`).join('')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-    `Cache-Status: ${refusedStatus}\r\n${more}Connection: close\r\n\r\n${body}`
+    `Cache-Status: ${ownStatusOf(outcomeOfError(status))}\r\n${more}Connection: close\r\n\r\n${body}`
 }
 
 /** Why a client is cut off that has been too slow; undefined for any other error. */

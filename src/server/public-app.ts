@@ -2,6 +2,7 @@ import { type Server } from 'node:http'
 import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
+import { outcomeOfError } from '../proxy/outcomes.js'
 import { answerClientErrors, refuseTunnel, slownessOf, type UnroutedErrors } from './client-errors.js'
 import { takenFrom } from './exchange.js'
 import { answerInFront } from './in-front.js'
@@ -20,7 +21,7 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   const { config: { limits, trustProxy }, certificate } = context
   const unrouted: UnroutedErrors = {
     lines: [...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []), ...(context.isSandbox ? sandboxLine : [])],
-    answered: status => { context.metrics.answered('other', 'refused', status, 0) }
+    answered: status => { context.metrics.answered('other', outcomeOfError(status), status, 0) }
   }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,

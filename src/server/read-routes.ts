@@ -1,7 +1,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { answerRead } from '../proxy/answer-read.js'
 import { KnownRead } from '../proxy/known-read.js'
-import { countedAs, isHit, type OutcomeName, refusedStatus } from '../proxy/outcomes.js'
+import { countedAs, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
 import { type Reply } from '../proxy/stamp.js'
 import { minVersionHeader } from '../reads/min-version.js'
 import { type Match, matchEndpoint, readRequest } from '../reads/read-request.js'
@@ -84,6 +84,8 @@ function answerPreflight (context: PublicParts, request: FastifyRequest, reply: 
   if (granted instanceof Refusal) throw granted
   if (granted === undefined) return false
   const endpoint = matchEndpoint(request.originalUrl, request.method)?.endpoint.name ?? 'other'
-  replyWith(context, takenFrom(request, reply, context), endpoint, 'refused', { status: granted.status, lines: ['cache-status', refusedStatus, ...granted.lines], body: undefined })
+  const lines = ['cache-status', ownStatusOf('preflight'), ...granted.lines]
+  const ready = { status: granted.status, lines, body: undefined }
+  replyWith(context, takenFrom(request, reply, context), endpoint, 'preflight', ready)
   return true
 }

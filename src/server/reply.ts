@@ -4,7 +4,7 @@ import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type EndpointLabel, type Metrics } from '../metrics.js'
 import { type KnownReads } from '../proxy/known-read.js'
-import { type OutcomeName } from '../proxy/outcomes.js'
+import { outcomeOfError, type OutcomeName } from '../proxy/outcomes.js'
 import { type Parts } from '../proxy/parts.js'
 import { type Reply, type Stamper } from '../proxy/stamp.js'
 import { matchEndpoint } from '../reads/read-request.js'
@@ -65,7 +65,7 @@ export function refuseWith (context: PublicParts, exchange: Exchange, refusal: R
   if (refusal.status === 429) metrics.limited(access.nameOf(exchange.request) === undefined ? 'address' : 'key')
   // Where the chain stands is for those who may ask.
   const bearsPosition = endpoint !== undefined && !access.lacksKey(exchange.request)
-  replyWith(context, exchange, endpoint ?? 'other', 'refused', stamper.refuse(refusal, bearsPosition))
+  replyWith(context, exchange, endpoint ?? 'other', outcomeOfError(refusal.status), stamper.refuse(refusal, bearsPosition))
 }
 
 /**

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { auditResults } from '../../src/proxy/auditor.js'
+import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { Chain } from '../support/fleet/chain.js'
 import { Chance } from '../support/fleet/chance.js'
 import { blockMs, Fleet } from '../support/fleet/fleet.js'
@@ -161,10 +162,9 @@ async function isWell ({ program }: Soak): Promise<boolean> {
 
 function sharesOf (series: ReadonlyMap<string, number>): string[] {
   const of = (outcome: string): number => total(series, 'varve_requests_total', `outcome="${outcome}"`)
-  const outcomes = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'refused']
   const known = ['hit_memory', 'hit_redis', 'miss', 'collapsed'].reduce((sum, outcome) => sum + of(outcome), 0)
   return [
-    `as varve counts: ${outcomes.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${(100 * of('hit_memory') / known).toFixed(1)} %, from Redis ${(100 * of('hit_redis') / known).toFixed(1)} %`,
+    `as varve counts: ${outcomeNames.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${(100 * of('hit_memory') / known).toFixed(1)} %, from Redis ${(100 * of('hit_redis') / known).toFixed(1)} %`,
     ['varve_hedges_total', 'varve_version_waits_total', 'varve_stale_latest_total', 'varve_redis_errors_total', 'varve_cache_evictions_total', 'varve_config_reloads_total'].map(name => `${name} ${total(series, name)}`).join(', ')
   ]
 }

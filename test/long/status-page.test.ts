@@ -119,7 +119,7 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
   t.equal(await textOf(page, '#hit-rate'), `${rate} %`)
   t.equal(await textOf(page, '#hit-note'), `${memory + shared} of ${memory + shared + missed} reads looked up`)
   const legend = async (): Promise<string[]> => await page.evaluate('[...document.querySelectorAll("#legend li")].map(({ children }) => children[1].innerText + " " + children[2].innerText)')
-  t.same(await legend(), [`From memory ${memory}`, `From Redis ${shared}`, 'Joined another’s fetch 0', `Read from a node ${missed}`, 'Passed on to a node 1', 'Refused 1'])
+  t.same(await legend(), [`From memory ${memory}`, `From Redis ${shared}`, 'Joined another’s fetch 0', `Read from a node ${missed}`, 'Passed on to a node 1', 'Preflights 0', 'Gone, 410 0', 'Rejected, 4xx 1', 'Rate limited, 429 0', 'Unavailable, 5xx 0'])
   t.equal(await textOf(page, '#version'), String(nodes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ','))
   t.equal(await textOf(page, '#node-count'), '2 of 2')
   t.match(await textOf(page, '#tiers'), /Redis answers/)

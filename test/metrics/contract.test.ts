@@ -9,7 +9,7 @@ import { varveAt } from '../support/varve.js'
 // The six of the specification, what real nodes serve beside them, and all that varve does not know.
 const endpoint = ['table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version', 'index', 'account', 'account_resources', 'account_resource',
   'account_balance', 'account_module', 'raw_table_item', 'view', 'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions', 'events_by_creation_number', 'other']
-const outcome = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'refused']
+const outcome = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'preflight', 'gone', 'rejected', 'limited', 'unavailable']
 const named = null
 
 // Section 4 of the contract: each name with its type and its labels, whose values stand here where they are closed.
@@ -32,7 +32,7 @@ const contract: ReadonlyArray<readonly [name: string, type: string, labels?: Rea
   ['varve_cache_bytes', 'gauge', { tier: ['memory'] }],
   ['varve_cache_evictions_total', 'counter', { tier: ['memory'] }],
   ['varve_cache_writes_total', 'counter', { tier: ['memory', 'redis'] }],
-  ['varve_not_kept_total', 'counter', {
+  ['varve_not_stored_total', 'counter', {
     endpoint,
     reason: ['status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete', 'wrong_block', 'newest_block',
       'truncated_block', 'wrong_transaction', 'pending_transaction', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable']

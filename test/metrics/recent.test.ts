@@ -2,7 +2,7 @@ import t from 'tap'
 import { Metrics } from '../../src/metrics.js'
 import { type Counts, Recent, RecentOfAll, type RecentTold } from '../../src/metrics/recent.js'
 
-const zero: Counts = { outcomes: { hit_memory: 0, hit_redis: 0, miss: 0, collapsed: 0, forwarded: 0, refused: 0 }, pruned: { cache: 0, local: 0, upstream: 0 } }
+const zero: Counts = { outcomes: { hit_memory: 0, hit_redis: 0, miss: 0, collapsed: 0, forwarded: 0, preflight: 0, gone: 0, rejected: 0, limited: 0, unavailable: 0 }, pruned: { cache: 0, local: 0, upstream: 0 } }
 const began = 1_750_000_000_000
 
 /** The last minutes of a process whose clock and counts are the test's. */
@@ -28,7 +28,7 @@ t.test('each step tells what was counted in it, those in which nothing came too,
   clock.ms += 4999
   answers(1)
   answers(2, 'hit_memory')
-  t.match(recent.told, { stepMs: 5000, lastStepMs: began, outcomes: { miss: [4], hit_memory: [2], hit_redis: [0], collapsed: [0], forwarded: [0], refused: [0] }, pruned: { cache: [0], local: [0], upstream: [0] } })
+  t.match(recent.told, { stepMs: 5000, lastStepMs: began, outcomes: { miss: [4], hit_memory: [2], hit_redis: [0], collapsed: [0], forwarded: [0], preflight: [0], gone: [0], rejected: [0], limited: [0], unavailable: [0] }, pruned: { cache: [0], local: [0], upstream: [0] } })
   clock.ms += 1
   answers(5)
   t.same(misses(recent.told), [4, 5])
@@ -126,9 +126,9 @@ t.test('what a process has told stays when it ends, until it is ten minutes old'
 t.test('what is told is what the metrics count, of whatever endpoint and status', async t => {
   const metrics = new Metrics()
   metrics.answered('info', 'hit_memory', 200, 0.1)
-  metrics.answered('other', 'refused', 404, 0.1)
-  metrics.answered('block_by_version', 'refused', 503, 0.1, 'somebody')
+  metrics.answered('other', 'rejected', 404, 0.1)
+  metrics.answered('block_by_version', 'unavailable', 503, 0.1, 'somebody')
   metrics.pruned('info', 'local', 5n)
   metrics.pruned('info', 'cache', undefined)
-  t.same(metrics.counts, { outcomes: { ...zero.outcomes, hit_memory: 1, refused: 2 }, pruned: { cache: 1, local: 1, upstream: 0 } })
+  t.same(metrics.counts, { outcomes: { ...zero.outcomes, hit_memory: 1, rejected: 1, unavailable: 1 }, pruned: { cache: 1, local: 1, upstream: 0 } })
 })

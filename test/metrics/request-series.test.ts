@@ -26,8 +26,8 @@ t.test(`what is scraped is what the library's own counter and histogram would sa
     const theirs = new Registry()
     const counter = new Counter({ ...requests, labelNames: ['endpoint', 'outcome', 'status'], registers: [theirs] })
     const histogram = new Histogram({ ...seconds, labelNames: ['endpoint', 'outcome'], buckets: [...bounds], registers: [theirs] })
-    series.zero('info', 'refused')
-    histogram.zero({ endpoint: 'info', outcome: 'refused' })
+    series.zero('info', 'rejected')
+    histogram.zero({ endpoint: 'info', outcome: 'rejected' })
     for (const { endpoint, outcome, status, tookSeconds } of answers) {
       series.add(endpoint, outcome, status, tookSeconds)
       counter.inc({ endpoint, outcome, status })

@@ -117,7 +117,7 @@ t.test('what is not proven history is handed on and asked for again each time, w
     for (const { headers } of got) t.match(headers[status], new RegExp(`^varve; fwd=uri-miss; fwd-status=\\d+; detail=${reason}$`))
     t.match(got[0]?.headers, { 'cache-control': 'no-store' })
     t.equal(stub.asked.length, 2)
-    t.equal(await varve.metric(`varve_not_kept_total{endpoint="account_modules",reason="${reason}"}`), 2)
+    t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_modules",reason="${reason}"}`), 2)
   }
 })
 
@@ -125,7 +125,7 @@ t.test('what is dearer than the whole memory tier is not said to be stored', asy
   const stub = await stubNode(t, (_request, response) => { ok(response, `["${'x'.repeat(1_500_000)}"]`) })
   const varve = await varveAt(t, stub.url, { cache: { memory: { maxMb: 1 } } })
   for (let round = 0; round < 2; round++) t.match(await varve.get(modules), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large' } })
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="too_large"}'), 2)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'), 2)
   t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 0)
 })
 
@@ -148,8 +148,8 @@ t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong 
   for (const [reason, answer] of cases) {
     const stub = await stubNode(t, (_request, response) => { answer(response) })
     const varve = await varveAt(t, stub.url)
-    t.match(await varve.get(modules), { status: 503, headers: { [status]: 'varve; detail=refused', 'retry-after': '1', 'x-node-chain-id': '4' }, body: /"error_code":"internal_error","vm_error_code":null/ }, reason)
-    t.equal(await varve.metric(`varve_not_kept_total{endpoint="account_modules",reason="${reason}"}`), 1)
+    t.match(await varve.get(modules), { status: 503, headers: { [status]: 'varve; detail=unavailable', 'retry-after': '1', 'x-node-chain-id': '4' }, body: /"error_code":"internal_error","vm_error_code":null/ }, reason)
+    t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_modules",reason="${reason}"}`), 1)
   }
 })
 
@@ -158,7 +158,7 @@ t.test('an answer that ends with its connection may have been cut short: it is n
   const raw = await rawNode(t, socket => { socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${lines}\r\n\r\n[{"bytecode":"0x12`) })
   const varve = await varveAt(t, raw.url, { chainId: 4 })
   t.match(await varve.get(modules), { status: 503 })
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="incomplete"}'), 1)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
 })
 
 t.test('what nobody asked for is no answer: 204, 206, 304 and redirects are never handed on', async t => {
@@ -222,7 +222,7 @@ t.test('an answer that is cut short is no answer', async t => {
   })
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' } })
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="incomplete"}'), 1)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
 })
 
 t.test('a node that denies a version already shown is asked once more, and never believed', async t => {

@@ -73,7 +73,7 @@ t.test('the newest block is asked for each time, until another follows', async t
   const version = sandbox.ledger.head.version
   for (const how of [{}, bcs]) for (let round = 0; round < 2; round++) t.match(await varve.get(at(version), how), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=newest_block', 'cache-control': 'no-store' } })
   t.equal(sandbox.asked.of('block_by_version'), 4)
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="block_by_version",reason="newest_block"}'), 4)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="newest_block"}'), 4)
   sandbox.ledger.grow(1)
   for (const how of [{}, bcs]) t.match([await varve.get(at(version), how), await varve.get(at(version), how)], [{ headers: { [status]: stored } }, { headers: { [status]: hit } }])
 })
@@ -117,11 +117,11 @@ t.test('the range is read from wherever a node puts it, and from the block\'s ow
   const transactions = Array.from({ length: 10 }, () => ({ events: [{ data: { first_version: '0', last_version: '900', block_height: '7' } }] }))
   const turned = JSON.stringify({ added: { first_version: '1' }, transactions, last_version: '509', first_version: '500', block_height: '50', x: null }, null, 2)
   const targets = ['509', '500', '510'].map(version => `${at(Number(version))}?with_transactions=true`)
-  t.same(await versionsOf(t, response => { ok(response, turned) }, targets), [[200, 'stored'], [200, 'hit'], [503, 'detail=refused']])
+  t.same(await versionsOf(t, response => { ok(response, turned) }, targets), [[200, 'stored'], [200, 'hit'], [503, 'detail=unavailable']])
 })
 
 t.test('a block that does not hold the version asked cannot be the answer: 503, and nothing of it is kept', async t => {
-  t.same(await versionsOf(t, response => { ok(response, blockBody()) }, [at(499), at(510), at(505), at(505)]), [[503, 'detail=refused'], [503, 'detail=refused'], [200, 'stored'], [200, 'hit']])
+  t.same(await versionsOf(t, response => { ok(response, blockBody()) }, [at(499), at(510), at(505), at(505)]), [[503, 'detail=unavailable'], [503, 'detail=unavailable'], [200, 'stored'], [200, 'hit']])
 })
 
 t.test('a block in a form that varve does not know is handed on and never kept', async t => {

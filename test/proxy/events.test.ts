@@ -132,8 +132,8 @@ t.test('what is no full page from an explicit start is asked for each time, and 
     }
     t.same([askedOf(sandbox), await counted(varve, outcome, code)], [(before[0] ?? 0) + 2, (before[1] ?? 0) + 2], target)
   }
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_events",reason="short_page"}'), 6)
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="account_events",reason="empty_page"}'), 6)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_events",reason="short_page"}'), 6)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_events",reason="empty_page"}'), 6)
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
   sandbox.faults.add({ kind: 'error', code: 'internal_error', message: 'ledger version too new', match: 'account_events', times: 1 })
   t.match(await varve.get(`${blocks}?start=500&limit=5`), { status: 500, body: /too new/, headers: { [status]: because('status', 500) } })
@@ -163,7 +163,7 @@ t.test('a node\'s page with gaps, of two streams, from elsewhere or in no known 
     const varve = await varveAt(t, stub.url)
     for (let round = 0; round < 2; round++) t.match(await varve.get(`${blocks}?start=${start}&limit=2`), { status: 200, body, headers: { [status]: because(reason) } }, `${reason} ${body.slice(0, 30)}`)
     t.equal(stub.asked.length, 2)
-    t.equal(await varve.metric(`varve_not_kept_total{endpoint="account_events",reason="${reason}"}`), 2)
+    t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_events",reason="${reason}"}`), 2)
   }
   const full = `[${event(big, big + 1n)},${event(big + 1n, big + 9n)}]`
   const stub = await stubNode(t, (_request, response) => { ok(response, full, window) })

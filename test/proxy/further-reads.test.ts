@@ -116,7 +116,7 @@ t.test('transactions from a version on are kept when the list is full or cut by 
   t.equal((await varve.get(`/v1/transactions?start=${newest - 2n}&limit=4`)).headers[status], because('short_page'))
   t.equal((await varve.get('/v1/transactions?limit=4')).headers[status], bypass)
   t.match(await varve.get(`/v1/transactions?start=${newest + 1n}`), { status: 400 })
-  t.match(await varve.get('/v1/transactions?start=5'), { status: 410, body: /version_pruned/, headers: { [status]: 'varve; detail=refused' } }, 'gone everywhere')
+  t.match(await varve.get('/v1/transactions?start=5'), { status: 410, body: /version_pruned/, headers: { [status]: 'varve; detail=gone' } }, 'gone everywhere')
 })
 
 t.test('a transaction that is sent is no read: it is refused, or passed on where everything is', async t => {

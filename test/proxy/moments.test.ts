@@ -230,8 +230,8 @@ t.test('a latest answer that is behind is served and counted where the second tr
   t.match(await varve.get(modules), { body: '[1]', headers: { [status]: 'varve; fwd=bypass', [version_]: '900' } })
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
   const asked = stub.asked.length
-  t.match(await varve.get('/v1/blocks/by_version/30'), { status: 503, headers: { [status]: 'varve; detail=refused' } })
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="block_by_version",reason="wrong_block"}'), 1)
+  t.match(await varve.get('/v1/blocks/by_version/30'), { status: 503, headers: { [status]: 'varve; detail=unavailable' } })
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="wrong_block"}'), 1)
   t.equal(stub.asked.length, asked + 1)
 })
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { answerRead } from '../../src/proxy/answer-read.js'
-import { countedAs } from '../../src/proxy/outcomes.js'
+import { countedAs, outcomeOfError } from '../../src/proxy/outcomes.js'
 import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
 import { type Read } from '../../src/reads/read.js'
 import { matchEndpoint, readRequest } from '../../src/reads/read-request.js'
@@ -66,7 +66,7 @@ t.test('who only observes asks the node for each request, hands on its bytes and
     t.same(gist(got), gist(await ask(sandbox.url, target, how)), target)
     counts[outcome] = (counts[outcome] ?? 0) + 1
   }
-  t.same(await countsOf(varve), { ...counts, refused: 0, collapsed: 0 })
+  t.same(await countsOf(varve), { ...counts, gone: 0, collapsed: 0 })
 })
 
 t.test('what is history bears the present position, which never goes back; what moves bears the node\'s own, also where it lags', async t => {
@@ -137,7 +137,7 @@ t.test('a burst of equal reads is as many reads of the node: one would have been
   const truth = gist(await ask(sandbox.url, target))
   for (const one of got) t.same(gist(one), truth)
   for (const { headers } of got) t.match(headers, { [status]: bypass })
-  t.same(await countsOf(varve), { miss: 1, collapsed: 19, hit_memory: 0, forwarded: 0, refused: 0 })
+  t.same(await countsOf(varve), { miss: 1, collapsed: 19, hit_memory: 0, forwarded: 0, gone: 0 })
 })
 
 t.test('what is too large to keep goes through whole to each of a burst', async t => {
@@ -167,7 +167,7 @@ t.test('a latest read is never older than its question, and not-founds are told 
 
 t.test('what varve refuses and what it does not know are dealt with as when serving', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
-  t.match(await varve.get('/v1/blocks/by_version/x'), { status: 400, headers: { [status]: 'varve; detail=refused' } })
+  t.match(await varve.get('/v1/blocks/by_version/x'), { status: 400, headers: { [status]: 'varve; detail=rejected' } })
   t.equal(sandbox.asked.total, 0)
   t.match(await varve.get('/v1/-/healthy'), { status: 200, headers: { [status]: bypass } })
   t.equal(sandbox.asked.total, 1)
@@ -243,7 +243,7 @@ t.test(`any trace has the hit rate that serving gives it, answer by answer (${se
       for (const twin of twins) await twin.sandbox.close()
     }
   }), 8)
-  t.same([...seen].sort(), ['forwarded', 'hit_memory', 'miss', 'refused'])
+  t.same([...seen].sort(), ['forwarded', 'gone', 'hit_memory', 'miss'])
 })
 
 interface Twin {
@@ -283,7 +283,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
       if (fails) sandbox.faults.add({ kind: 'error', code: 'internal_error' })
       fails = false
       return await answerRead(parts, readAt(at, accept, key)).then(countedAs, (error: unknown) => {
-        if (error instanceof Refusal) return 'refused'
+        if (error instanceof Refusal) return outcomeOfError(error.status)
         throw error
       }).finally(() => { sandbox.faults.clear() })
     }
@@ -299,7 +299,7 @@ function readAt (target: string, accept: string | undefined, key: string): Read 
 
 async function countsOf (varve: { metric: (series: string) => Promise<number | undefined>, adminUrl: string }): Promise<Record<string, number>> {
   const { body } = await ask(varve.adminUrl, '/metrics')
-  const counts: Record<string, number> = { hit_memory: 0, miss: 0, collapsed: 0, forwarded: 0, refused: 0 }
+  const counts: Record<string, number> = { hit_memory: 0, miss: 0, collapsed: 0, forwarded: 0, gone: 0 }
   for (const [, outcome = '', count] of body.matchAll(/^varve_requests_total\{.*outcome="(\w+)".*\} (\d+)$/gm)) counts[outcome] = (counts[outcome] ?? 0) + Number(count)
   return counts
 }

@@ -4,7 +4,7 @@ import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
-const local = 'varve; detail=refused'
+const local = 'varve; detail=gone'
 const table = item('u64', '"7"')
 const words = (more: object, version: string, code = 'block_pruned'): string => JSON.stringify({ error_code: code, message: `Ledger version(${version}) has been pruned`, ...more })
 const gone: Array<[string, Parameters<typeof ask>[2]]> = [['/v1/tables/0x5eed/item?ledger_version=2000', table], ['/v1/accounts/0x1/modules?ledger_version=2000&limit=1', {}], ['/v1/blocks/by_version/2000', {}], ['/v1/blocks/by_version/2000?with_transactions=true', { headers: { accept: 'application/x-bcs' } }]]
@@ -22,14 +22,14 @@ t.test('what is below the node\'s window and not kept is answered without asking
     t.same([got.status, got.body], [410, direct.body], target)
     t.same([got.headers[status], got.headers['cache-control']], [local, 'no-store'])
     for (const name of ['ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'block-height', 'oldest-block-height', 'epoch', 'chain-id']) t.equal(got.headers[`x-node-${name}`], direct.headers[`x-aptos-${name}`], name)
-    t.ok(await varve.metric(`varve_requests_total{endpoint="${endpoints[at]}",outcome="refused",status="410"}`))
+    t.ok(await varve.metric(`varve_requests_total{endpoint="${endpoints[at]}",outcome="gone",status="410"}`))
   }
   const distance = Number(sandbox.ledger.oldest.version) - 2000
   for (const [endpoint, times] of [['table_item', 1], ['account_modules', 1], ['block_by_version', 2]] as const) {
     t.equal(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoint}",answer="local"}`), times)
     t.equal(await varve.metric(`varve_pruned_distance_versions_sum{endpoint="${endpoint}"}`), times * distance)
   }
-  t.equal(await varve.metric('varve_not_kept_total{endpoint="table_item",reason="status"}'), 0)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="table_item",reason="status"}'), 0)
 })
 
 t.test('behind a load-balanced upstream the node is asked each time, and its 410 passes untouched and counted', async t => {

@@ -210,11 +210,11 @@ t.test('history that the nodes have pruned is served from Redis, unless an opera
   }
   const before = await looks(b)
   const gone = await b.get(`/v1/accounts/0x1/modules?ledger_version=${firstVersion}&limit=7`)
-  t.match(gone, { status: 410, body: /"version_pruned"/, headers: { [status]: 'varve; detail=refused' } })
+  t.match(gone, { status: 410, body: /"version_pruned"/, headers: { [status]: 'varve; detail=gone' } })
   t.equal(await looks(b), before + 1, 'it is gone only when Redis has not got it either')
   t.equal(sandbox.asked.of('account_modules') + sandbox.asked.of('block_by_version') + sandbox.asked.of('account_events'), 0)
   const c = await varveAt(t, sandbox.url, { ...at(redis.url), pruned: { serveCached: false } })
-  for (const path of kept.slice(0, 2)) t.match(await c.get(path), { status: 410, headers: { [status]: 'varve; detail=refused' } }, path)
+  for (const path of kept.slice(0, 2)) t.match(await c.get(path), { status: 410, headers: { [status]: 'varve; detail=gone' } }, path)
   t.equal((await c.get(kept[2] ?? '')).status, 500, 'which the node says in its own way of events')
   const d = await varveAt(t, sandbox.url, { ...at(redis.url), pruned: { serveCached: false, answerLocally: false } })
   t.match(await d.get(kept[0] ?? ''), { status: 410, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' } })

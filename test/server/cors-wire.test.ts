@@ -41,8 +41,8 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
     [`${modules}&limit=3`, {}, 200, /stored/], [`${modules}&limit=3`, {}, 200, /hit/], [`${modules}&limit=3`, { headers: { 'if-none-match': '*' } }, 304, /hit/], [`${modules}&limit=3`, { method: 'HEAD' }, 200, /hit/], [`${modules}&limit=3`, { headers: { 'accept-encoding': 'br' } }, 200, /hit/],
     [table, cells, 200, /stored/], [table, cells, 200, /hit/], ['/v1/blocks/by_version/2000', {}, 200, /stored/], ['/v1/blocks/by_version/2001', {}, 200, /hit|stored/],
     [latest, {}, 200, /bypass/], ['/v1/info', {}, 200, /bypass/], ['/v1/info', {}, 200, /hit/], [`${stream}?limit=5`, {}, 200, /bypass/], [`${stream}?start=300&limit=5`, {}, 200, /stored/],
-    ['/v1/accounts/0x1/modules?ledger_version=99999999', {}, 404, /status/], ['/v1/accounts/0x1/modules?ledger_version=1', {}, 410, /refused/], [`${stream}?start=1`, {}, 500, /status/],
-    ['/v1/accounts/xyz/modules', {}, 400, /refused/], [modules, { method: 'DELETE' }, 405, /refused/], [table, { body: '{}' }, 415, /refused/], [table, { ...cells, body: 'x'.repeat(2000) }, 413, /refused/], [modules, { headers: { expect: 'x' } }, 417, /refused/]
+    ['/v1/accounts/0x1/modules?ledger_version=99999999', {}, 404, /status/], ['/v1/accounts/0x1/modules?ledger_version=1', {}, 410, /gone/], [`${stream}?start=1`, {}, 500, /status/],
+    ['/v1/accounts/xyz/modules', {}, 400, /rejected/], [modules, { method: 'DELETE' }, 405, /rejected/], [table, { body: '{}' }, 415, /rejected/], [table, { ...cells, body: 'x'.repeat(2000) }, 413, /rejected/], [modules, { headers: { expect: 'x' } }, 417, /rejected/]
   ]
   for (const [target, how, code, outcome] of known) {
     const got = await varve.get(target, from(explorer, how))
@@ -173,7 +173,7 @@ t.test('a page without an origin of its own reads as any other', async t => {
 
 t.test('a browser that asks first is granted GET and POST on any path with any headers, by varve itself', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const grant = { status: 200, body: '', headers: { 'access-control-allow-origin': explorer, 'access-control-allow-credentials': 'true', 'access-control-allow-methods': 'GET,POST', 'access-control-max-age': '86400', 'content-length': '0', 'cache-status': 'varve; detail=refused' } }
+  const grant = { status: 200, body: '', headers: { 'access-control-allow-origin': explorer, 'access-control-allow-credentials': 'true', 'access-control-allow-methods': 'GET,POST', 'access-control-max-age': '86400', 'content-length': '0', 'cache-status': 'varve; detail=preflight' } }
   const paths = [modules, table, stream, '/v1/blocks/by_version/1', '/v1/info', '/v1/estimate_gas_price', '/v1', '/v1/', '/v1/view', '/v1/transactions', '/v1/nowhere', '/v1/accounts/xyz/modules', '/v1/%2e%2e/x', '/v2', '/', '/?', '*', `/v1/${'x'.repeat(8000)}`, `http://evil.example${modules}`]
   for (const target of paths) {
     for (const method of ['GET', 'POST']) {
@@ -196,7 +196,7 @@ t.test('a browser that asks for another method, or for what no header can be cal
   for (const target of [modules, table, '/v1', '/v1/nowhere', '/v2']) {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'get', 'GET,POST', '*']) {
       const got = await varve.get(target, asks(explorer, method))
-      t.match(got, { status: 403, body: shape, headers: { 'content-type': 'application/json', 'cache-status': 'varve; detail=refused' } }, `${method} ${target}`)
+      t.match(got, { status: 403, body: shape, headers: { 'content-type': 'application/json', 'cache-status': 'varve; detail=rejected' } }, `${method} ${target}`)
       t.equal(JSON.parse(got.body).message, 'request-method not allowed', 'in the node\'s own words')
       t.notOk(got.headers['access-control-allow-methods'])
     }

@@ -83,7 +83,7 @@ t.test('what is not reached in time is not there: the node\'s own words from var
   const answers = await Promise.all(all.map(async read => await atLeast(varve, head + 1n, read)))
   for (const got of answers) {
     const body = JSON.stringify({ message: `Ledger version not found by Ledger version(${head + 1n})`, error_code: 'version_not_found', vm_error_code: null })
-    t.match(got, { status: 404, body, headers: { [status]: 'varve; detail=refused', [version_]: String(head), 'cache-control': 'no-store', 'content-type': 'application/json' } })
+    t.match(got, { status: 404, body, headers: { [status]: 'varve; detail=rejected', [version_]: String(head), 'cache-control': 'no-store', 'content-type': 'application/json' } })
   }
   t.same(Object.keys(sandbox.asked.counts), ['index'])
   t.equal(await varve.metric('varve_version_waits_total{result="timeout"}'), all.length)
@@ -203,7 +203,7 @@ t.test('while varve only observes, a least version is kept to all the same', asy
   sandbox.ledger.grow(5)
   const head = headOf(sandbox)
   for (const read of [...moving, ...kept]) t.ok(BigInt(String((await atLeast(varve, head, read)).headers[version_])) >= head)
-  t.match(await atLeast(varve, head + 1n, [modules]), { status: 404, headers: { [status]: 'varve; detail=refused' } })
+  t.match(await atLeast(varve, head + 1n, [modules]), { status: 404, headers: { [status]: 'varve; detail=rejected' } })
 })
 
 t.test('a page of another origin may send the header', async t => {

@@ -85,7 +85,7 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
         t.match(got, { status: 200, headers: { [status]: bypass } }, `${method} ${target} of ${passThrough}`)
         t.same(stub.asked.slice(before), [`${method} ${target}`])
       } else {
-        t.match(got, { status: 404, body: method === 'HEAD' ? '' : shape, headers: { [status]: 'varve; detail=refused', 'content-type': 'application/json' } }, `${method} ${target} of ${passThrough}`)
+        t.match(got, { status: 404, body: method === 'HEAD' ? '' : shape, headers: { [status]: 'varve; detail=rejected', 'content-type': 'application/json' } }, `${method} ${target} of ${passThrough}`)
         t.equal(stub.asked.length, before)
       }
     }
@@ -113,13 +113,13 @@ t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, 
       const text = await sendRaw(varve.url, `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${body}`)
       t.same(statusesIn(text), [405], `${method} ${body.slice(0, 20)}`)
       t.match(text, /\r\nallow: GET, HEAD, POST\r\n/i)
-      t.match(text, /cache-status: varve; detail=refused/i)
+      t.match(text, /cache-status: varve; detail=rejected/i)
       t.match(text.split('\r\n\r\n')[1], shape)
     }
   }
   t.equal(tunnels, 0)
   t.equal(stub.asked.length, 0)
-  t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="refused",status="405"}'), 3 * rest.length)
+  t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="405"}'), 3 * rest.length)
   const due = await sendRaw(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\n\r\nCONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n`)
   t.same(statusesIn(due), [200], 'an answer that is due comes before the connection is closed')
   const { hostname, port } = new URL(varve.url)
@@ -159,7 +159,7 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
       const before = raw.connections()
       const got = await varve.get('body' in ways ? posted : spec, ways)
       t.match(got, { status: code, headers: how === '503' ? { 'retry-after': '0', [status]: bypass } : {} }, `${how} ${ways.method ?? 'GET'}`)
-      if (code === 503 && !/\d/.test(how)) t.match(got.headers, { 'retry-after': '1', [status]: 'varve; detail=refused' })
+      if (code === 503 && !/\d/.test(how)) t.match(got.headers, { 'retry-after': '1', [status]: 'varve; detail=unavailable' })
       t.equal(raw.connections() - before, 1)
     }
   }
@@ -337,7 +337,7 @@ t.test('what would lead out of /v1 or to another host never reaches the node', a
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   for (const dots of ['..', '.', '%2e%2e', '%2E.', '%252e%252e', '..%2f', '..%252Fx', '..\\', 'x\\..', '..%5cx', '..;x']) {
     for (const target of [`/v1/${dots}/admin`, `/v1/x/${dots}`, `http://evil.example/v1/${dots}/admin`]) {
-      for (const method of ['GET', 'POST']) t.match(await varve.get(target, { method }), { status: 400, body: shape, headers: { [status]: 'varve; detail=refused' } }, `${method} ${target}`)
+      for (const method of ['GET', 'POST']) t.match(await varve.get(target, { method }), { status: 400, body: shape, headers: { [status]: 'varve; detail=rejected' } }, `${method} ${target}`)
     }
   }
   for (const target of ['//evil.example/v1/x', 'http://evil.example/v1x', 'http://evil.example', 'http://evil.example//other/v1/x', 'ftp://evil.example/v1/x', '*']) t.match(await varve.get(target), { status: 404, body: shape }, target)
@@ -388,7 +388,7 @@ t.test('100-continue is met before the body is sent, and a body that is not want
   for (const [code, headers, body] of refused) {
     for (const target of [posted, '/v1/view', '/v1/tables/0x1/raw_item']) {
       const got = await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
-      t.match(got, { status: code, body: shape, headers: { [status]: 'varve; detail=refused' } }, `${target} ${JSON.stringify(headers)}`)
+      t.match(got, { status: code, body: shape, headers: { [status]: 'varve; detail=rejected' } }, `${target} ${JSON.stringify(headers)}`)
     }
   }
   t.equal(stub.asked.length, 1)
@@ -490,7 +490,7 @@ t.test('what is passed on is never kept, is counted as other, and teaches the po
 t.test('an answer of another chain is no answer', async t => {
   const stub = await stubNode(t, (asked, response) => { ok(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {}) })
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1 } })
-  for (let round = 0; round < 20; round++) t.match(await varve.get(spec), { status: 503, body: shape, headers: { [status]: 'varve; detail=refused', 'x-node-chain-id': undefined } })
+  for (let round = 0; round < 20; round++) t.match(await varve.get(spec), { status: 503, body: shape, headers: { [status]: 'varve; detail=unavailable', 'x-node-chain-id': undefined } })
   await until(async () => (await varve.get('/v1/well')).status === 200, 'it is asked again')
   t.match(await varve.get('/v1/well'), { headers: { 'x-node-chain-id': '4' } })
   const endless = await heldNode(t)
@@ -520,7 +520,7 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
   await refused
   t.equal(stub.asked.length, 1, 'while it has not answered anything')
   for (let at = 0; at < 8; at++) ok(await next(), 'well')
-  for (const got of await Promise.all(all)) t.match(got, got.status === 200 ? { body: 'well' } : { status: 503, body: shape, headers: { 'retry-after': '1', [status]: 'varve; detail=refused' } })
+  for (const got of await Promise.all(all)) t.match(got, got.status === 200 ? { body: 'well' } : { status: 503, body: shape, headers: { 'retry-after': '1', [status]: 'varve; detail=unavailable' } })
   t.equal(refusals, 32)
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="busy"}'), 32)
 })

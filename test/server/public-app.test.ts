@@ -41,13 +41,13 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
   ]
   for (const [target, how, status, code] of cases) {
     const got = await varve.get(target, how)
-    t.match(got, { status, body: shape, headers: { 'cache-status': 'varve; detail=refused', 'content-type': 'application/json', 'cache-control': 'no-store' } }, `${how?.method ?? ''} ${target}`)
+    t.match(got, { status, body: shape, headers: { 'cache-status': 'varve; detail=rejected', 'content-type': 'application/json', 'cache-control': 'no-store' } }, `${how?.method ?? ''} ${target}`)
     t.equal(JSON.parse(got.body).error_code, code)
   }
   t.equal(stub.asked.length, 0, 'none of it reached the node')
-  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="refused",status="405"}'), 3)
-  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="refused",status="415"}'), 4)
-  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="refused",status="413"}'), 1)
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="rejected",status="405"}'), 3)
+  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="415"}'), 4)
+  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="413"}'), 1)
   for (const target of ['/v1/accounts/0X1/modules', '/v1/accounts/%/modules']) t.match((await varve.get(target)).headers, { 'x-node-ledger-version': '1000', vary: /Accept/ }, 'a known read carries the position also when it is refused')
   t.equal((await varve.get('/v2/nowhere')).headers['x-node-ledger-version'], undefined)
 })
@@ -82,7 +82,7 @@ t.test('what is no request is refused and its connection closed', async t => {
     t.same(statusesIn(text), [status], bytes.slice(0, 60))
     t.match(text.split('\r\n\r\n')[1], shape)
   }
-  t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="refused",status="431"}'), 1, 'and counted')
+  t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="431"}'), 1, 'and counted')
   t.equal(stub.asked.length, 0)
 })
 
@@ -145,7 +145,7 @@ t.test('a client that leaves within its body is counted as the client\'s doing',
   await new Promise<void>(resolve => { socket.write(`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{`, () => { resolve() }) })
   await varve.get(modules)
   socket.destroy()
-  const series = 'varve_requests_total{endpoint="table_item",outcome="refused",status="400"}'
+  const series = 'varve_requests_total{endpoint="table_item",outcome="rejected",status="400"}'
   let counted = await varve.metric(series)
   for (let tries = 0; counted === undefined && tries < 200; tries++) counted = await varve.metric(series)
   t.equal(counted, 1)
@@ -154,7 +154,7 @@ t.test('a client that leaves within its body is counted as the client\'s doing',
 t.test('an expectation that nobody knows is refused, and 100-continue is met', async t => {
   const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
   const varve = await varveAt(t, stub.url)
-  t.match(await varve.get(modules, { headers: { expect: 'the-spanish-inquisition' } }), { status: 417, body: shape, headers: { 'cache-status': 'varve; detail=refused', 'x-node-chain-id': '4' } })
+  t.match(await varve.get(modules, { headers: { expect: 'the-spanish-inquisition' } }), { status: 417, body: shape, headers: { 'cache-status': 'varve; detail=rejected', 'x-node-chain-id': '4' } })
   t.match(await varve.get(table, { ...item('u64', '"7"'), headers: { 'content-type': 'application/json', expect: '100-continue' } }), { status: 200 })
 })
 
@@ -301,8 +301,8 @@ t.test('the admin listener serves metrics, health and readiness, and refuses to 
   const { headers, body } = await ask(varve.adminUrl, '/metrics')
   t.match(headers['content-type'], /text\/plain; version=0\.0\.4/)
   for (const series of [
-    'varve_not_kept_total{endpoint="table_item",reason="vetoed"} 0', 'varve_pruned_requests_total{endpoint="account_modules",answer="local"} 0', 'varve_stale_latest_total 0', 'varve_chain_resets_total 0',
-    'varve_request_duration_seconds_count{endpoint="other",outcome="refused"} 1', 'varve_cache_evictions_total{tier="memory"} 0', 'varve_ledger_version 1000', 'varve_ledger_oldest_version 10', 'varve_ledger_block_height 100',
+    'varve_not_stored_total{endpoint="table_item",reason="vetoed"} 0', 'varve_pruned_requests_total{endpoint="account_modules",answer="local"} 0', 'varve_stale_latest_total 0', 'varve_chain_resets_total 0',
+    'varve_request_duration_seconds_count{endpoint="other",outcome="rejected"} 1', 'varve_cache_evictions_total{tier="memory"} 0', 'varve_ledger_version 1000', 'varve_ledger_oldest_version 10', 'varve_ledger_block_height 100',
     'varve_ledger_oldest_block_height 1', 'varve_upstream_up{upstream="node"} 1', 'varve_upstream_lag_versions{upstream="node"} 0', 'varve_upstream_oldest_version{upstream="node"} 10', 'varve_cache_bytes{tier="memory"} 0'
   ]) t.ok(body.includes(series), series)
 })

@@ -68,7 +68,7 @@ t.test('what is told of the last minutes, the tiers and varve itself is what hap
   t.match(told, { ready: true, varve: { version, mode: 'serve', isSandbox: false }, upstreams: [{ name: 'node', circuit: 'closed' }], tiers: { memory: { entries: 3, maxBytes: 256 * 1024 * 1024 }, redis: { state: 'off' } } })
   t.ok((told.tiers?.memory.bytes ?? 0) > 1000)
   const sums = Object.fromEntries(Object.entries(told.recent?.outcomes ?? {}).map(([name, steps]) => [name, steps.reduce((sum, step) => sum + step, 0)]))
-  t.same(sums, { hit_memory: 2, hit_redis: 0, miss: 2, collapsed: 0, forwarded: 1, refused: 1 })
+  t.same(sums, { hit_memory: 2, hit_redis: 0, miss: 2, collapsed: 0, forwarded: 1, preflight: 0, gone: 0, rejected: 1, limited: 0, unavailable: 0 })
   await sandbox.close()
 })
 

@@ -90,8 +90,8 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
       }
     }
     t.equal(stub.asked.length, 2 * cases.length)
-    t.equal(await varve.metric('varve_not_kept_total{endpoint="account_modules",reason="too_large"}'), 4, 'also where it would have been kept for the version that it was read at')
-    for (const endpoint of ['block_by_version', 'account_events', 'table_item']) t.equal(await varve.metric(`varve_not_kept_total{endpoint="${endpoint}",reason="too_large"}`), 2)
+    t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'), 4, 'also where it would have been kept for the version that it was read at')
+    for (const endpoint of ['block_by_version', 'account_events', 'table_item']) t.equal(await varve.metric(`varve_not_stored_total{endpoint="${endpoint}",reason="too_large"}`), 2)
     t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
     t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'), 4)
   }

@@ -52,8 +52,8 @@ t.test('every access line bears the trace of its request beside the request\'s n
   const varve = await varveAt(t, url, { log: { access: true } })
   const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
     [modules, 'miss'], [modules, 'hit_memory'], [modules, 'hit_memory'], ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', item('u64', '"1"')], ['/v1/accounts/0x1/modules', 'forwarded'],
-    [spec, 'forwarded'], ['/v1/accounts/nobody/modules', 'refused'], ['/v2/nowhere', 'refused'], [modules, 'refused', { method: 'DELETE' }],
-    [modules, 'refused', { method: 'OPTIONS', headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' } }]
+    [spec, 'forwarded'], ['/v1/accounts/nobody/modules', 'rejected'], ['/v2/nowhere', 'rejected'], [modules, 'rejected', { method: 'DELETE' }],
+    [modules, 'preflight', { method: 'OPTIONS', headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' } }]
   ]
   for (const [target, , how = {}] of requests) await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
   const lines = answered(varve)

@@ -34,7 +34,7 @@ export function recentOf (length: number, rate: (outcome: string, at: number) =>
   }
 }
 
-const bases: Record<string, number> = { hit_memory: 2100, hit_redis: 260, miss: 190, collapsed: 60, forwarded: 130, refused: 6 }
+const bases: Record<string, number> = { hit_memory: 2100, hit_redis: 260, miss: 190, collapsed: 60, forwarded: 130, preflight: 3, gone: 2, rejected: 2, limited: 1, unavailable: 1 }
 
 /** Ten minutes as a busy varve has them, the same each time. */
 export function busy (): RecentTold {
@@ -99,7 +99,7 @@ export function degradedTold (): Told {
       const usual = (bases[name] ?? 0) * (1 + 0.2 * Math.sin(at / 9) + 0.06 * Math.sin(at * 2.3 + name.length))
       if (at < 64) return usual
       if (name === 'hit_redis') return 0
-      if (name === 'refused') return usual * 30
+      if (name === 'limited' || name === 'unavailable') return usual * 90
       return name === 'miss' || name === 'forwarded' ? usual * 0.6 : usual
     }, { cache: 211, local: 40, upstream: 12 })
   })

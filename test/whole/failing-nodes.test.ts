@@ -125,7 +125,7 @@ t.test('history is gone only when every node lacks it: a 410 that one gives is a
   two?.ledger.pruneTo(900)
   t.match(await get(modules(6)), { status: 410, body: /"version_pruned"/ }, 'in the words of the last that had it')
   asked()
-  t.match(await get(modules(7)), { status: 410, body: /"version_pruned"/, headers: { [status]: 'varve; detail=refused' } })
+  t.match(await get(modules(7)), { status: 410, body: /"version_pruned"/, headers: { [status]: 'varve; detail=gone' } })
   t.same(asked(), [0, 0], 'and nobody is asked any more')
 })
 

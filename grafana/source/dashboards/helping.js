@@ -6,6 +6,8 @@ import { increase, part, quantile, rate, sum } from '../queries.js'
 const requests = 'varve_request_duration_seconds_count'
 const hits = 'outcome=~"hit_.*"'
 const saved = 'outcome=~"hit_.*|collapsed"'
+// Error responses that varve makes by itself.
+const ownErrors = 'outcome=~"gone|rejected|limited|unavailable"'
 const cacheable = 'outcome=~"hit_.*|miss|collapsed"'
 const asked = 'varve_upstream_request_duration_seconds_count'
 
@@ -33,7 +35,7 @@ export default dashboard({
     ],
     ['What it saves',
       [8,
-        lines('Requests by outcome', 'Requests a second: hit, from memory or Redis; collapsed, sharing the fetch of another; miss, fetched; forwarded, moving or passed on; refused, answered by varve itself; many misses of what was asked before mean a cache that is too small.',
+        lines('Requests by outcome', 'Requests a second: hit, from memory or Redis; collapsed, sharing the fetch of another; miss, fetched; forwarded, moving or passed on; preflight, gone, rejected, limited and unavailable, answered by varve itself; many misses of what was asked before mean a cache that is too small.',
           [[sum(rate(requests), 'outcome'), '{{outcome}}']], { unit: 'reqps', stacked: true }),
         lines('Hit rate by endpoint', 'hit / (hit + miss + collapsed) of each endpoint that was asked for; one that falls while the others do not is asked for ever new things, or its answers are not kept.',
           [[part(sum(rate(requests, hits), 'endpoint'), sum(rate(requests, cacheable), 'endpoint')), '{{endpoint}}']], { unit: 'percentunit', max: 1, none: 'no reads' })
@@ -61,8 +63,8 @@ export default dashboard({
       [8,
         lines('Answers by status', 'Answers a second by their status; 5xx are failures, 429 is a limit, 410 is history that is gone, and a status that never was before shows from its second answer on.',
           [[sum(rate('varve_requests_total'), 'status'), '{{status}}']], { unit: 'reqps', stacked: true }),
-        lines('Refused by varve, by status', 'Answers a second that varve gave without asking anybody, by status: 400 are malformed requests, 410 is pruned history, 429 limits, 503 no node; see who sends what is refused.',
-          [[sum(rate('varve_requests_total', 'outcome="refused"'), 'status'), '{{status}}']], { unit: 'reqps', stacked: true, none: '0' }),
+        lines('Errors of varve, by status', 'Error responses a second that varve made by itself: 400 is a malformed request, 410 pruned history, 429 a limit and 503 no upstream that can answer; the access log names the clients.',
+          [[sum(rate('varve_requests_total', ownErrors), 'status'), '{{status}}']], { unit: 'reqps', stacked: true, none: '0' }),
         lines('Clients with a key', 'Requests a second of each client of clients.keys, by its name; one that asks far more than the others may need a limit of its own.',
           [[sum(rate('varve_client_requests_total'), 'client'), '{{client}}']], { unit: 'reqps', none: 'no keys' })
       ]

@@ -51,8 +51,8 @@ export default dashboard({
           [[sum(of('varve_cache_entries'), 'tier'), '{{tier}}']]),
         lines('Writes and evictions', 'Answers a second that were kept, and that made room for others; evictions that keep up with writes while the hit rate suffers ask for more memory.',
           [[sum(rate('varve_cache_writes_total'), 'tier'), '{{tier}} writes'], [sum(rate('varve_cache_evictions_total'), 'tier'), '{{tier}} evictions']], { unit: 'ops' }),
-        lines('Not kept, by reason', 'Answers a second that were handed on without being kept, and why; newest_block and short_page are usual, wrong_chain, wrong_type or vetoed speak of a gateway, too_large of cache.maxEntryMb.',
-          [[sum(rate('varve_not_kept_total'), 'reason'), '{{reason}}']], { unit: 'reqps', stacked: true })
+        lines('Not stored, by reason', 'Responses a second that varve forwarded and did not store, and why; newest_block and short_page are usual, wrong_chain, wrong_type or vetoed speak of a gateway, too_large of cache.maxEntryMb.',
+          [[sum(rate('varve_not_stored_total'), 'reason'), '{{reason}}']], { unit: 'reqps', stacked: true })
       ]
     ],
     ['Is it true?',

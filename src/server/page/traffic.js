@@ -10,7 +10,11 @@ const outcomes = [
   ['collapsed', 'Joined another’s fetch'],
   ['miss', 'Read from a node'],
   ['forwarded', 'Passed on to a node'],
-  ['refused', 'Refused']
+  ['preflight', 'Preflights'],
+  ['gone', 'Gone, 410'],
+  ['rejected', 'Rejected, 4xx'],
+  ['limited', 'Rate limited, 429'],
+  ['unavailable', 'Unavailable, 5xx']
 ]
 const slots = 121
 const minute = 12

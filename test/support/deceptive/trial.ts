@@ -103,7 +103,7 @@ export function faultsIn (seen: Seen, truth: Truth, { status, head, lines, body,
     : typeof seen === 'object'
       ? is(seen.status, seen.body)
       // Where all of it comes at once varve may see that it is broken before it has handed on any of it.
-      : (seen === 'broken' && end === 'broken') || (is(503, undefined) && head.includes('cache-status: varve; detail=refused'))
+      : (seen === 'broken' && end === 'broken') || (is(503, undefined) && head.includes('cache-status: varve; detail=unavailable'))
   const stamped = lines.find(([name]) => name === 'x-node-ledger-version')?.[1] ?? truthful
   return [
     ...(stamped === truthful ? [] : [`the position ${stamped}`]),
@@ -129,7 +129,7 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = k
     const faults = await Promise.all(tried.map(async ({ kind, truth, seen }) => (await faultsOf(stage, kind, lie, seen, truth)).map(fault => `${kind.name}: ${fault}`)))
     const after = await countsOf(stage)
     const told = tried.flatMap(({ kind: { endpoint, isPassed }, seen }) => [
-      ...(lie.reason === undefined || isPassed || seen === 'truth' ? [] : [`varve_not_kept_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
+      ...(lie.reason === undefined || isPassed || seen === 'truth' ? [] : [`varve_not_stored_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
       // What breaks off while it is handed on was counted when it began.
       ...(lie.status === undefined || (isPassed && seen === 'broken') ? [] : [`varve_upstream_requests_total{upstream="node",endpoint="${endpoint}",status="${statusLabelOf(lie.status)}"}`])
     ])

@@ -1,4 +1,5 @@
 import { type Got } from '../client.js'
+import { ownOutcomeIn } from '../own-outcome.js'
 import { type Case } from './judge.js'
 import { faultNames, type FaultName } from './schedule.js'
 
@@ -70,6 +71,6 @@ export class Tally {
 
 function outcomeOf ({ status, headers }: Got): string {
   const said = String(headers['cache-status'])
-  const what = /detail=(?:pruned|refused)/.exec(said)?.[0].slice(7) ?? /hit|collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
+  const what = ownOutcomeIn(said) ?? /pruned/.exec(said)?.[0] ?? /hit|collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
   return status === 200 ? what : `${what}-${status}`
 }

@@ -1,3 +1,5 @@
+import { ownOutcomeIn } from '../own-outcome.js'
+
 /** What came of the requests of a run. */
 export class Tally {
   total = 0
@@ -38,8 +40,8 @@ export function outcomeOf (cacheStatus: string | undefined): 'hit' | 'pruned hit
     case 'varve; hit; detail=pruned': return 'pruned hit'
     case 'varve; fwd=uri-miss; collapsed': return 'collapsed'
     case 'varve; fwd=bypass': case wouldHit: return 'forwarded'
-    case 'varve; detail=refused': return 'refused'
     default: {
+      if (ownOutcomeIn(cacheStatus) !== undefined) return 'refused'
       const end = /^varve; fwd=uri-miss; fwd-status=\d{3}; (?:(stored)|detail=\w+)$/.exec(cacheStatus ?? '')
       return end === null ? undefined : end[1] === undefined ? 'not kept' : 'stored'
     }

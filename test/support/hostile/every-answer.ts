@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { ownOutcomeIn } from '../own-outcome.js'
 import { type WireAnswer } from './answers.js'
 import { head } from './node-answers.js'
 
@@ -11,7 +12,7 @@ const codes = new Set([
 
 const positionNames = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height'].map(name => `x-node-${name}`)
 
-const said = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass|detail=refused)/
+const said = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass)/
 const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im
 
 /** What is wrong with an answer by what is true of every one of the public listener, whatever was asked. */
@@ -20,14 +21,14 @@ export function wrongWith ({ status, head: lines, headers, body }: WireAnswer): 
   // What is forwarded bears its own stamp, as the node made it.
   const stamped = cacheStatus.includes('fwd=bypass') ? [] : positionNames.filter(name => headers.has(name))
   const wrong = [
-    !said.test(cacheStatus) && 'it does not say what became of the request',
+    !said.test(cacheStatus) && ownOutcomeIn(cacheStatus) === undefined && 'it does not say what became of the request',
     status === 500 && 'something happened that nobody foresaw',
     ofOneConnection.test(lines) && 'it hands on what is of one connection or client',
     /[^\x20-\x7e\r\n]/.test(lines) && 'its lines are no plain text',
     (lines.match(/^(?:content-length|transfer-encoding):/gim) ?? []).length > 1 && 'its end is told in two ways',
     stamped.length > 0 && !isDeepStrictEqual(stamped, positionNames) && 'its position is not whole',
     stamped.length > 0 && headers.get('x-node-ledger-version') !== String(head) && 'its position is behind the one that was shown',
-    status >= 400 && cacheStatus.includes('detail=refused') && body !== '' && !isNodesError(body) && 'an error of varve\'s has not the node\'s shape'
+    status >= 400 && ownOutcomeIn(cacheStatus) !== undefined && body !== '' && !isNodesError(body) && 'an error of varve\'s has not the node\'s shape'
   ].filter(text => text !== false)
   return wrong.map(text => `${text}: ${lines}\n${body.slice(0, 200)}`)
 }

@@ -1,4 +1,5 @@
 import { type Test } from 'tap'
+import { ownOutcomeIn } from '../own-outcome.js'
 import { type WireAnswer } from './answers.js'
 import { type Bench, plainRead, type Said } from './bench.js'
 import { type Case, type CheckName } from './case.js'
@@ -148,7 +149,7 @@ function plainOf (raw: string): string | undefined {
 }
 
 function isRefusal ({ status, headers }: WireAnswer): boolean {
-  return status >= 400 && headers.get('cache-status')?.includes('detail=refused') === true
+  return status >= 400 && ownOutcomeIn(headers.get('cache-status')) !== undefined
 }
 
 function bodiesOf ({ answers }: Said): string[] {

@@ -1,4 +1,5 @@
 import { type Got } from '../client.js'
+import { ownOutcomeIn } from '../own-outcome.js'
 import { type Grant } from './verdict.js'
 
 // More of a kind would only say the same again.
@@ -23,7 +24,7 @@ export class SoakTally {
   /** An answer that was looked at. */
   answer (kind: string, got: Got, tookMs: number): void {
     const said = String(got.headers['cache-status'])
-    const outcome = /detail=(?:pruned|refused|memory|redis)/.exec(said)?.[0].slice(7) ?? /collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
+    const outcome = ownOutcomeIn(said) ?? /detail=(?:pruned|memory|redis)/.exec(said)?.[0].slice(7) ?? /collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
     this.checked++
     add(this.#outcomes, `${kind} ${outcome}${got.status === 200 ? '' : ` ${got.status}`}`)
     if (outcome === 'memory' || outcome === 'redis' || outcome === 'pruned') this.#hitMs.push(tookMs)

@@ -51,11 +51,11 @@ async function threeAtOnce (scene: Scene): Promise<void> {
 /** What varve refuses by itself, and a client with a key of one request a second that asks for three at once. */
 async function refusals (scene: Scene): Promise<void> {
   const { stage: { first }, facts, version } = scene
-  for (let round = 0; round < 2; round++) await sends(scene, first, { endpoint: 'block_by_version', target: '/v1/blocks/by_version/x' }, 'refused', { status: 400 })
-  await sends(scene, first, { endpoint: 'other', target: '/elsewhere' }, 'refused', { status: 404 })
+  for (let round = 0; round < 2; round++) await sends(scene, first, { endpoint: 'block_by_version', target: '/v1/blocks/by_version/x' }, 'rejected', { status: 400 })
+  await sends(scene, first, { endpoint: 'other', target: '/elsewhere' }, 'rejected', { status: 404 })
   const key = { 'x-api-key': app.key }
   await sends(scene, first, blockAt(version(6)), 'miss', { client: app.name }, key)
-  for (const nth of [7, 8]) await sends(scene, first, blockAt(version(nth)), 'refused', { status: 429, client: app.name }, key)
+  for (const nth of [7, 8]) await sends(scene, first, blockAt(version(nth)), 'limited', { status: 429, client: app.name }, key)
   facts.add('limited by key', 2)
   facts.add('kept by first')
   facts.add('blocks kept by first')
@@ -72,7 +72,7 @@ async function waits (scene: Scene): Promise<void> {
   await until(async () => await first.metric('varve_waiting_for_version') === 1, 'it waits')
   growth.go()
   await waiting
-  await sends(scene, first, blockAt(lowest), 'refused', { status: 404, leastMs: 1000 }, atLeast(version + 1_000_000_000n))
+  await sends(scene, first, blockAt(lowest), 'rejected', { status: 404, leastMs: 1000 }, atLeast(version + 1_000_000_000n))
   facts.add('waits reached')
   facts.add('waits timeout')
 }

@@ -51,6 +51,6 @@ async function halfAHead ({ stage: { first }, traffic, facts }: Scene): Promise<
   const [told] = await once(socket, 'data')
   await once(socket.resume(), 'close')
   if (!String(told).startsWith('HTTP/1.1 408')) throw new Error(String(told))
-  traffic.all.push({ instance: new URL(first.adminUrl).host, endpoint: 'other', outcome: 'refused', status: 408, seconds: (performance.now() - begun) / 1000 })
+  traffic.all.push({ instance: new URL(first.adminUrl).host, endpoint: 'other', outcome: 'rejected', status: 408, seconds: (performance.now() - begun) / 1000 })
   facts.add('cut for their head')
 }

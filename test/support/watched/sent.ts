@@ -3,6 +3,7 @@ import { request as secureRequest } from 'node:https'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type EndpointLabel } from '../../../src/metrics.js'
 import { type OutcomeName } from '../../../src/proxy/outcomes.js'
+import { ownOutcomeIn } from '../own-outcome.js'
 import { type TestVarve } from '../varve.js'
 
 /** How a request will be answered, as whoever sends it knows beforehand. */
@@ -86,5 +87,5 @@ function outcomeIn (line: string): OutcomeName | undefined {
   if (line.includes('collapsed')) return 'collapsed'
   if (line.includes('fwd=uri-miss')) return 'miss'
   if (line.includes('fwd=bypass')) return 'forwarded'
-  return line.includes('refused') ? 'refused' : undefined
+  return ownOutcomeIn(line)
 }

@@ -19,7 +19,7 @@ export async function shortReplicaReads (scene: Scene): Promise<void> {
   }
   for (let round = 0; round < 2; round++) await sends(scene, tight, modulesAt(version(many - 1)), 'hit_memory', {}, from(0))
   await sends(scene, tight, modulesAt(version(many)), 'miss', {}, from(200))
-  for (const more of [1, 2]) await sends(scene, tight, modulesAt(version(many + more)), 'refused', { status: 429 }, from(200))
+  for (const more of [1, 2]) await sends(scene, tight, modulesAt(version(many + more)), 'limited', { status: 429 }, from(200))
   facts.add('kept by tight', many + 1)
   facts.add('limited by address', 2)
 }
@@ -49,7 +49,7 @@ export async function hang (scene: Scene): Promise<Hanging> {
   for (let nth = 0; nth < waitingAtTight; nth++) hangsAtTight(tightConcurrent + nth)
   const have = async (series: string, least: number): Promise<boolean> => (await tight.metric(series) ?? 0) >= least
   await until(async () => await have('varve_connections', tightConcurrent + waitingAtTight) && await have('varve_upstream_waiting{upstream="whole"}', waitingAtTight), 'all others wait')
-  for (const nth of [0, 1]) await sends(scene, tight, latestModules(60 + nth), 'refused', { status: 503 }, from(200 + nth))
+  for (const nth of [0, 1]) await sends(scene, tight, latestModules(60 + nth), 'unavailable', { status: 503 }, from(200 + nth))
   facts.add('busy', 2)
   return {
     letGo: async () => {

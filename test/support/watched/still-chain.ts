@@ -49,7 +49,7 @@ export async function readWhileStill (scene: Scene, { version, below }: Pruned):
   facts.add('recalled by first')
   facts.add('recalled by second')
   for (const distance of [70, 70, 70, 70, 70, 70, 5000, 5000]) {
-    await sends(scene, first, blockAt(ledger.oldest.version - BigInt(distance)), 'refused', { status: 410, pruned: { answer: 'local', below: distance } })
+    await sends(scene, first, blockAt(ledger.oldest.version - BigInt(distance)), 'gone', { status: 410, pruned: { answer: 'local', below: distance } })
   }
   for (let nth = 1; nth <= 3; nth++) {
     await sends(scene, tight, blockAt(ledger.oldest.version - 70n), 'miss', { status: 410, pruned: { answer: 'upstream', below: 70 } }, { 'x-forwarded-for': `10.${place.network}.0.${nth}` })

@@ -7,6 +7,7 @@ import { type Sent } from '../sent.js'
 const isHit = ({ outcome }: Sent): boolean => outcome.startsWith('hit_')
 const isSaved = (sent: Sent): boolean => isHit(sent) || sent.outcome === 'collapsed'
 const isCacheable = (sent: Sent): boolean => isSaved(sent) || sent.outcome === 'miss'
+const isOwnError = ({ outcome }: Sent): boolean => ['gone', 'rejected', 'limited', 'unavailable'].includes(outcome)
 const endpoints = [...endpointNames, 'other'] as const
 // Of no other endpoint anything was read that can be kept.
 const read = ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price'] as const
@@ -30,6 +31,6 @@ export const helping: Record<string, (k: Known) => Foretold[]> = {
   'p99 by outcome/A': k => each('outcome', outcomeNames, of => timeOf(0.99, k, ({ outcome }) => outcome === of)),
   'p99 by endpoint/A': k => each('endpoint', endpoints, of => timeOf(0.99, k, ({ endpoint }) => endpoint === of)),
   'Answers by status/A': k => each('status', statuses(k), of => k.count(({ status }) => String(status) === of) / k.seconds),
-  'Refused by varve, by status/A': k => each('status', statuses(k, ({ outcome }) => outcome === 'refused'), of => k.count(({ outcome, status }) => outcome === 'refused' && String(status) === of) / k.seconds),
+  'Errors of varve, by status/A': k => each('status', statuses(k, isOwnError), of => k.count(sent => isOwnError(sent) && String(sent.status) === of) / k.seconds),
   'Clients with a key/A': k => one(k.count(({ client }) => client === 'app') / k.seconds, { client: 'app' })
 }

@@ -23,7 +23,7 @@ const notKept = (k: Known, of: string): number => of === 'status' ? k.count(({ p
 const isBlock = ({ endpoint }: Sent): boolean => endpoint === 'block_by_version'
 const isPage = ({ endpoint }: Sent): boolean => endpoint === 'account_events'
 // Who is not answered by what is at hand looks into Redis; a block is found by its versions.
-const looks = ({ outcome, status }: Sent): boolean => outcome === 'miss' || outcome === 'hit_redis' || (outcome === 'refused' && [410, 429].includes(status))
+const looks = ({ outcome }: Sent): boolean => ['miss', 'hit_redis', 'gone', 'limited'].includes(outcome)
 
 function operations (k: Known, of: RedisOperation): Value {
   switch (of) {
@@ -63,7 +63,7 @@ export const varve: Record<string, (k: Known) => Foretold[]> = {
   'Entries/A': k => one(k.facts.of('entries after'), { tier: 'memory' }),
   'Writes and evictions/A': k => each('tier', ['memory', 'redis'], of => (of === 'memory' ? written(k) : shared(k)) / k.seconds),
   'Writes and evictions/B': k => one(evicted(k) / k.seconds, { tier: 'memory' }),
-  'Not kept, by reason/A': k => each('reason', notKeptReasons, of => notKept(k, of) / k.seconds),
+  'Not stored, by reason/A': k => each('reason', notKeptReasons, of => notKept(k, of) / k.seconds),
   'Audits/A': k => each('result', auditResults, of => k.counted('second', k.facts.of(`audits ${of}`)) / k.seconds),
   'Corrupt entries/A': k => one(k.counted('second', k.facts.of('corrupt')) / k.seconds),
   'Redis answers/A': k => byInstance(k, () => 1),

@@ -1,0 +1,98 @@
+import t, { type Test } from 'tap'
+import { type Ask } from '../support/client.js'
+import { sendRaw } from '../support/raw.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?limit=1&ledger_version=${version}`
+const latest = '/v1/accounts/0x1/modules?limit=1'
+const asksFor = (method: string): Ask =>
+  ({ method: 'OPTIONS', headers: { origin: 'https://a.example', 'access-control-request-method': method } })
+const statusHeader = 'cache-status'
+const unpruned = { prunedBlocks: 0 }
+const memoryHit = { [statusHeader]: 'varve; hit; detail=memory' }
+
+/** One request that varve answers by itself, and the word for it. */
+interface Case {
+  readonly target: string
+  readonly how?: Ask
+  readonly status: number
+  readonly word: string
+  readonly endpoint?: string
+}
+
+function seriesOf (endpoint: string, outcome: string, status: number): string {
+  return `varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="${status}"}`
+}
+
+/** Checks that header, access log and metric say the same word. */
+async function hasOneWord (t: Test, varve: TestVarve, { target, how, status, word, ...more }: Case): Promise<void> {
+  const series = seriesOf(more.endpoint ?? 'account_modules', word, status)
+  const before = await varve.metric(series) ?? 0
+  const cacheStatus = `varve; detail=${word}`
+  t.match(await varve.get(target, how), { status, headers: { [statusHeader]: cacheStatus } }, target)
+  t.match(varve.log.filter(({ msg }) => msg === 'answered').at(-1), { outcome: word, status, cacheStatus }, target)
+  t.equal(await varve.metric(series), before + 1, series)
+}
+
+t.test('header, access log and metric name what varve answers by itself with one word', async t => {
+  const config = { log: { access: true }, passThrough: 'none', upstream: { timeoutMs: 1000 } } as const
+  const { sandbox, varve } = await varveAtSandbox(t, unpruned, config)
+  await varve.get(modules(5000))
+  sandbox.ledger.pruneTo(600)
+  await varve.get(latest)
+  const cases: readonly Case[] = [
+    { target: modules(2000), how: asksFor('GET'), status: 200, word: 'preflight' },
+    { target: '/v1/nothing', how: asksFor('GET'), status: 200, word: 'preflight', endpoint: 'other' },
+    { target: modules(2000), status: 410, word: 'gone' },
+    { target: modules(2000), how: { method: 'HEAD' }, status: 410, word: 'gone' },
+    { target: '/v1/accounts/nobody/modules', status: 400, word: 'rejected' },
+    { target: '/v1/nothing', status: 404, word: 'rejected', endpoint: 'other' },
+    { target: modules(5000), how: { method: 'DELETE' }, status: 405, word: 'rejected' },
+    { target: modules(5000), how: { headers: { expect: 'anything' } }, status: 417, word: 'rejected' },
+    { target: modules(5000), how: asksFor('PUT'), status: 403, word: 'rejected' }
+  ]
+  for (const each of cases) await hasOneWord(t, varve, each)
+  const neverRead = Number(sandbox.ledger.head.version) - 1
+  await sandbox.close()
+  await hasOneWord(t, varve, { target: modules(neverRead), status: 503, word: 'unavailable' })
+})
+
+t.test('a client beyond its limit is limited, one without a key is rejected', async t => {
+  const limits = { client: { requestsPerSecond: 1, burst: 1 } }
+  const { varve } = await varveAtSandbox(t, unpruned, { log: { access: true }, limits })
+  const all = await Promise.all(Array.from({ length: 20 }, async (_, nth) => await varve.get(modules(5000 + nth))))
+  const limited = all.filter(({ status }) => status === 429)
+  t.ok(limited.length > 0)
+  const cacheStatus = 'varve; detail=limited'
+  for (const { headers } of limited) t.equal(headers[statusHeader], cacheStatus)
+  const logged = varve.log.filter(line => line['outcome'] === 'limited' && line['cacheStatus'] === cacheStatus)
+  t.equal(logged.length, limited.length)
+  t.equal(await varve.metric(seriesOf('account_modules', 'limited', 429)), limited.length)
+  t.equal(await varve.metric('varve_limited_total{by="address"}'), limited.length)
+  const clients = { required: true, keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }] }
+  const closed = await varveAt(t, 'http://127.0.0.1:9', { log: { access: true }, clients })
+  await hasOneWord(t, closed, { target: modules(5000), status: 401, word: 'rejected' })
+})
+
+t.test('a request that is no HTTP is counted as rejected, under the word in its header', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:9')
+  for (const [head, status] of [['FOO\r\n\r\n', 400], ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405]] as const) {
+    const answer = await sendRaw(varve.url, head)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} [^]*\\r\\nCache-Status: varve; detail=rejected\\r\\n`))
+    t.equal(await varve.metric(seriesOf('other', 'rejected', status)), 1)
+  }
+})
+
+t.test('a 304 counts as the hit that it is, and a latest read as forwarded though it is stored', async t => {
+  const { varve } = await varveAtSandbox(t, unpruned, { latest: { infoMs: 60_000 } })
+  const { headers: { etag = '' } } = await varve.get(modules(5000))
+  const again = await varve.get(modules(5000), { headers: { 'if-none-match': etag } })
+  t.match(again, { status: 304, headers: memoryHit })
+  t.equal(await varve.metric(seriesOf('account_modules', 'hit_memory', 304)), 1)
+  const { headers } = await varve.get(latest)
+  t.equal(headers[statusHeader], 'varve; fwd=bypass')
+  t.match(await varve.get(modules(Number(headers['x-node-ledger-version']))), { headers: memoryHit })
+  t.equal(await varve.metric(seriesOf('account_modules', 'forwarded', 200)), 1)
+  for (let round = 0; round < 2; round++) await varve.get('/v1/info')
+  t.equal(await varve.metric(seriesOf('info', 'hit_memory', 200)), 1, 'shielded info')
+})
