@@ -5,7 +5,7 @@ import { at } from './ground.js'
 const named = (folder, ...names) => names.map(name => `test/${folder}${name}.test.ts`)
 
 /** Files that measure time or saturate the machine: another file beside them would change what they see. */
-const alone = named('long/', 'bench', 'faults', 'fences', 'fleet', 'fuzz', 'hedging', 'overload', 'redis-faults', 'slow-clients', 'soak')
+const alone = named('long/', 'bench', 'blocked-loop', 'faults', 'fences', 'fleet', 'fuzz', 'hedging', 'overload', 'redis-faults', 'slow-clients', 'soak')
 
 /** Files that repeat on every kind of read what a faster file checks on one. */
 const nightly = named('long/', 'deceptive')
