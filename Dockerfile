@@ -7,6 +7,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --include=dev --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json LICENSE README.md CHANGELOG.md SECURITY.md ./
 COPY scripts scripts
+COPY sandbox sandbox
 COPY src src
 COPY config config
 COPY docs docs

@@ -19,7 +19,7 @@ export function printedOf (file) {
 
 /** Prints whatever tests may load, so that no process of theirs has to load the compiler. */
 export function printAll () {
-  for (const folder of ['src', 'test']) for (const file of filesIn(folder)) if (file.endsWith('.ts')) printedOf(at(file))
+  for (const folder of ['src', 'sandbox', 'test']) for (const file of filesIn(folder)) if (file.endsWith('.ts')) printedOf(at(file))
 }
 
 function print (file, text, kept) {

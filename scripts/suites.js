@@ -11,7 +11,7 @@ const alone = named('long/', 'bench', 'blocked-loop', 'faults', 'fences', 'fleet
 const nightly = named('long/', 'deceptive')
 
 /** Files with random properties, which `npm run nightly` runs ten times as long. */
-const random = named('', 'reads/oracle', 'end-to-end', 'proxy/pages', 'proxy/observe', 'config/secrets', 'whole/shared-blocks', 'cache/shared-store')
+const random = named('', 'api/oracle', 'end-to-end', 'proxy/events/pages', 'proxy/observe', 'config/secrets', 'whole/shared-blocks', 'cache/shared-store')
 
 /** The test files of the checkout by how they run: every file is in one of the first five sets. */
 export function suites () {

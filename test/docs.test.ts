@@ -4,7 +4,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { loadConfig } from '../src/config/load.js'
 import { configSchema } from '../src/config/schema.js'
-import { endpoints } from '../src/reads/endpoints.js'
+import { endpoints } from '../src/api/endpoints.js'
 
 const root = join(import.meta.dirname, '..')
 const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
@@ -32,7 +32,7 @@ t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.m
   t.ok(text('README.md').split('\n').length < 200)
   for (const page of ['README.md', 'ARCHITECTURE.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) {
     for (const [, link = ''] of text(page).matchAll(/\]\(([^)#:]+)\)/g)) t.ok(text(dirname(page), link), `${page}: ${link}`)
-    for (const [path] of text(page).matchAll(/\b(?:(?:src|test|config|bench|reads|ledger|cache|nodes|proxy|server|cli|workers|metrics)\/)+[a-z/-]+\.(?:ts|yaml|md)/g)) {
+    for (const [path] of text(page).matchAll(/\b(?:(?:src|test|config|bench|sandbox|api|app|cache|chain|cli|clients|cluster|http|metrics|proxy|redis|tools|upstreams|workers)\/)+[a-z/-]+\.(?:ts|yaml|md)/g)) {
       t.ok(existsSync(join(root, path)) || existsSync(join(root, 'src', path)), `${page}: ${path}`)
     }
   }

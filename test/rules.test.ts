@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
 import { metricList, type MetricRow } from '../src/metrics/list.js'
-import { Metrics } from '../src/metrics.js'
+import { Metrics } from '../src/metrics/metrics.js'
 import { type AlertRule, isAlert, rulesIn } from './support/rules.js'
 import { varveAtSandbox } from './support/varve.js'
 

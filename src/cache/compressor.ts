@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
-import { type Coding } from '../reads/coding.js'
+import { type Coding } from '../api/coding.js'
 import { type Entry, type Form, withForm } from './entry.js'
 import { type Memory } from './memory.js'
 

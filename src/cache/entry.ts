@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { type Position } from '../ledger/position.js'
-import { type Coding } from '../reads/coding.js'
+import { type Position } from '../api/position.js'
+import { type Coding } from '../api/coding.js'
 import { flat } from './flat.js'
 import { type EventRange } from './page-index.js'
 import { printed } from './printed.js'

@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../ledger/position.js'
+import { type StampedPosition } from '../api/position.js'
 import { tagOf } from './entry.js'
 import { type Stored } from './stored.js'
 import { type ToldName } from './to-share.js'

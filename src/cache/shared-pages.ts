@@ -1,5 +1,5 @@
 import { type RedisClient } from '../redis/place.js'
-import { pageKeyOf } from '../reads/read.js'
+import { pageKeyOf } from '../api/read.js'
 import { coverOf, type EventRange } from './page-index.js'
 
 // A key of the index holds the pages of so many events, and so many of them.

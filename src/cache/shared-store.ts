@@ -1,6 +1,6 @@
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/place.js'
-import { blockKeyOf, type ReadKeys } from '../reads/read.js'
+import { blockKeyOf, type ReadKeys } from '../api/read.js'
 import { type EventRange } from './page-index.js'
 import { SharedBlocks } from './shared-blocks.js'
 import { type Found, type SharedOptions, storePrefix } from './shared-options.js'

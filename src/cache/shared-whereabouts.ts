@@ -1,5 +1,5 @@
 import { type RedisClient } from '../redis/place.js'
-import { blockKeyOf } from '../reads/read.js'
+import { blockKeyOf } from '../api/read.js'
 import { type SharedBlocks } from './shared-blocks.js'
 import { streamIn } from './shared-name.js'
 import { type Found } from './shared-options.js'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
-import { isFamily, type StampedPosition } from '../ledger/position.js'
+import { isFamily, type StampedPosition } from '../api/position.js'
 import { ByteReader, ByteWriter } from './bytes.js'
 import { type Entry, tagOf } from './entry.js'
 import { printed } from './printed.js'

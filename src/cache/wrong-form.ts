@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip } from 'node:zlib'
-import { type Coding, codings } from '../reads/coding.js'
+import { type Coding, codings } from '../api/coding.js'
 import { type Entry } from './entry.js'
 
 const unpack: Readonly<Record<Coding, (body: Buffer, maxOutputLength: number) => Promise<Buffer>>> = {

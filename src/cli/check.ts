@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 import { loadConfig } from '../config/load.js'
 import { maskSecrets } from '../config/secrets.js'
 import { warningsOf } from '../config/warnings.js'
-import { type ExitCode, exitCodes, type Io } from './io.js'
+import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
 /** Prints the effective settings, and warnings apart from them; a mistake is thrown, and printed where all errors are. */
 export function check (file: string | undefined, io: Io): ExitCode {

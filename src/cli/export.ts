@@ -1,12 +1,12 @@
-import { ExportWriter } from '../moving/export-writer.js'
-import { Ended } from '../moving/patience.js'
-import { chainsIn, type Shelf } from '../moving/shelf.js'
-import { newestOf, TakenOut, takeOut } from '../moving/taking-out.js'
-import { bytesIn, counted, timeIn } from '../warm/progress.js'
-import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { configOf, openShelf, rateOf, type ShelfFlags } from './shelf.js'
-import { Telling, toldOf } from './telling.js'
-import { writeWhole } from './whole-file.js'
+import { ExportWriter } from '../tools/moving/export-writer.js'
+import { Ended } from '../tools/moving/patience.js'
+import { chainsIn, type Shelf } from '../tools/moving/shelf.js'
+import { newestOf, TakenOut, takeOut } from '../tools/moving/taking-out.js'
+import { bytesIn, counted, timeIn } from '../tools/warm/progress.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
+import { configOf, openShelf, rateOf, type ShelfFlags } from '../tools/moving/open-shelf.js'
+import { Telling, toldOf } from '../tools/telling.js'
+import { writeWhole } from '../tools/moving/whole-file.js'
 
 /** The flags of `export`, as they were typed. */
 export interface ExportFlags extends ShelfFlags {

@@ -5,10 +5,10 @@ import { isNameLike } from '../config/secrets.js'
 import { type ExportFlags } from './export.js'
 import { type Helpful, helpOf, isHelpful } from './help.js'
 import { type ImportFlags } from './import.js'
-import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { type RecordFlags } from './record.js'
 import { type ReplayFlags } from './replay.js'
-import { versionOfProgram } from './version.js'
+import { versionOfProgram } from '../app/version.js'
 import { type WarmFlags } from './warm.js'
 
 const text = { type: 'string' } as const
@@ -48,7 +48,7 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
   switch (command) {
     case 'serve': {
       const values = parse(args, serveFlags)
-      return values['help'] === true ? showHelp('serve', io) : await (await import('./serve.js')).serve(values as Flags, io)
+      return values['help'] === true ? showHelp('serve', io) : await (await import('../app/serve.js')).serve(values as Flags, io)
     }
     case 'sandbox': {
       const values = parse(args, sandboxFlags)
@@ -84,7 +84,7 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       return values['help'] === true ? showHelp('replay', io) : await (await import('./replay.js')).replay(values as ReplayFlags, positionals, io)
     }
     // For varve itself, which begins it.
-    case 'worker': return await (await import('./worker.js')).runWorker(io)
+    case 'worker': return await (await import('../app/worker.js')).runWorker(io)
     case 'help': return showHelp(topicIn(args), io)
     case 'version': {
       io.out(`varve ${versionOfProgram()}\n`)

@@ -1,14 +1,14 @@
 import { createReadStream } from 'node:fs'
 import { hostAndPort, isAddress } from '../config/schema.js'
-import { listen } from '../replay/listening.js'
-import { NoRecording, readRecording, type Recording } from '../replay/reading.js'
-import { ReplayedNode } from '../replay/replayed-node.js'
-import { Tape } from '../replay/tape.js'
-import { counted, grouped } from '../warm/progress.js'
-import { toldToStop } from './faults.js'
-import { FewLines } from './few-lines.js'
-import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { listenFault } from './listen-fault.js'
+import { listen } from '../tools/recording/listening.js'
+import { NoRecording, readRecording, type Recording } from '../tools/recording/reading.js'
+import { ReplayedNode } from '../tools/recording/replayed-node.js'
+import { Tape } from '../tools/recording/tape.js'
+import { counted, grouped } from '../tools/warm/progress.js'
+import { toldToStop } from '../app/faults.js'
+import { FewLines } from '../tools/recording/few-lines.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
+import { listenFault } from '../app/listen-fault.js'
 
 /** The flags of `replay`, as they were typed. */
 export interface ReplayFlags {

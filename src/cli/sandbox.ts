@@ -1,7 +1,7 @@
 import { hostAndPort, isAddress } from '../config/schema.js'
-import { startSandbox } from '../sandbox/sandbox.js'
-import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { listenFault } from './listen-fault.js'
+import { startSandbox } from '#sandbox'
+import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
+import { listenFault } from '../app/listen-fault.js'
 
 /** Runs the embedded node until it is told to stop. */
 export async function runSandbox (flags: Readonly<Record<string, string | undefined>>, io: Io): Promise<ExitCode> {

@@ -1,4 +1,4 @@
-import { failureReasons } from '../nodes/node-failure.js'
+import { failureReasons } from '../upstreams/node-failure.js'
 
 // What varve, nodes and the gateways in front of them are known to answer: each a label of its own, as operators ask for them.
 const known = [

@@ -1,9 +1,9 @@
-import { type Arrival } from '../ledger/arrivals.js'
-import { type Position } from '../ledger/position.js'
-import { chainMismatch } from '../nodes/chain-mismatch.js'
-import { versionNotFound } from '../reads/min-version.js'
-import { type Read } from '../reads/read.js'
-import { unavailable } from '../reads/refusal.js'
+import { type Arrival } from '../chain/arrivals.js'
+import { type Position } from '../api/position.js'
+import { chainMismatch } from '../chain/chain-mismatch.js'
+import { versionNotFound } from '../api/min-version.js'
+import { type Read } from '../api/read.js'
+import { unavailable } from '../api/refusal.js'
 import { type Parts } from './parts.js'
 
 /** The versions that a read needs the fleet to have reached: the one it speaks of, and the one that a client asks for expressly. */

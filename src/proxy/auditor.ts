@@ -1,5 +1,5 @@
-import { type Chain } from '../ledger/tracker.js'
-import { type Read } from '../reads/read.js'
+import { type Chain } from '../chain/tracker.js'
+import { type Read } from '../api/read.js'
 
 /** What came of reading again what was answered from the cache: nobody could tell, or it was the same, or it was not, be it for what a release or a node's settings explain. */
 export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const

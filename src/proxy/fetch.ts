@@ -1,12 +1,12 @@
-import { type Chain } from '../ledger/tracker.js'
-import { judge } from '../reads/lifetime.js'
-import { atVersion, keysOf, type Read, type ReadKeys } from '../reads/read.js'
+import { type Chain } from '../chain/tracker.js'
+import { judge } from '../api/lifetime.js'
+import { atVersion, keysOf, type Read, type ReadKeys } from '../api/read.js'
 import { askCurrently, askTruly } from './ask.js'
 import { keep, keepForAMoment, share } from './keep.js'
 import { type Fetched, type PinnedFetch } from './outcomes.js'
-import { askedAs } from './pages.js'
+import { askedAs } from './events/pages.js'
 import { type Parts } from './parts.js'
-import { learnStream } from './streams.js'
+import { learnStream } from './events/streams.js'
 
 /** Fetches what is keyed by a version, a block or a page, and keeps it when it is proven history. */
 export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<PinnedFetch> {

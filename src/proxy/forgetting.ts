@@ -1,10 +1,10 @@
 import { type Entry } from '../cache/entry.js'
 import { type Memory } from '../cache/memory.js'
-import { type StreamNames } from '../cache/stream-names.js'
+import { type StreamNames } from './events/stream-names.js'
 import { isToForget, type StreamEvents, type ToForget } from '../cache/to-share.js'
-import { type Chain } from '../ledger/tracker.js'
-import { type Accept } from '../reads/accept.js'
-import { eventsOf, isOfBlock, keysOf, momentKeyOf, pagesOf, type Read } from '../reads/read.js'
+import { type Chain } from '../chain/tracker.js'
+import { type Accept } from '../api/accept.js'
+import { eventsOf, isOfBlock, keysOf, momentKeyOf, pagesOf, type Read } from '../api/read.js'
 
 const forms: readonly Accept[] = ['json', 'bcs']
 // A fetch under way looks back no further; beyond that it is taken to be meant.

@@ -1,5 +1,5 @@
-import { type Position } from '../ledger/position.js'
-import { momentKeyOf, type Read, type ReadKeys } from '../reads/read.js'
+import { type Position } from '../api/position.js'
+import { momentKeyOf, type Read, type ReadKeys } from '../api/read.js'
 import { type Hit } from './outcomes.js'
 import { type Parts, type ProxySettings } from './parts.js'
 

@@ -1,17 +1,17 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { sharedName } from '../cache/shared-name.js'
 import { type Stored } from '../cache/stored.js'
-import { type Chain } from '../ledger/tracker.js'
-import { type Answer, contentTypeOf } from '../reads/answer.js'
-import { type Judged, type Lifetime, type NotKeptReason, whyNeverKept } from '../reads/lifetime.js'
-import { blockKeyOf, momentKeyOf, pagesOf, type Read, type ReadKeys } from '../reads/read.js'
+import { type Chain } from '../chain/tracker.js'
+import { type Answer, contentTypeOf } from '../api/answer.js'
+import { type Judged, type Lifetime, type NotKeptReason, whyNeverKept } from '../api/lifetime.js'
+import { blockKeyOf, momentKeyOf, pagesOf, type Read, type ReadKeys } from '../api/read.js'
 import { isReset } from './ask.js'
 import { heldMs, heldOutcome } from './held.js'
 import { type Fetched } from './outcomes.js'
 import { ownLines, ownValues } from './own-lines.js'
-import { filedAs } from './pages.js'
+import { filedAs } from './events/pages.js'
 import { type Parts } from './parts.js'
-import { hidesPruning } from './streams.js'
+import { hidesPruning } from './events/streams.js'
 
 /** Keeps an answer that is proven history, or says why not. */
 export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, judged: Judged): Fetched {

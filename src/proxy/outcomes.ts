@@ -1,8 +1,8 @@
 import { type Entry } from '../cache/entry.js'
-import { type Position } from '../ledger/position.js'
-import { type Answer } from '../reads/answer.js'
-import { type NotKeptReason } from '../reads/lifetime.js'
-import { type RefusalStatus } from '../reads/refusal.js'
+import { type Position } from '../api/position.js'
+import { type Answer } from '../api/answer.js'
+import { type NotKeptReason } from '../api/lifetime.js'
+import { type RefusalStatus } from '../api/refusal.js'
 
 /** Outcomes of what varve answers by itself: a granted preflight, and each kind of error response. */
 export const ownOutcomeNames = ['preflight', 'gone', 'rejected', 'limited', 'unavailable'] as const

@@ -1,7 +1,7 @@
 import { flat } from '../cache/flat.js'
-import { specificationFamily } from '../ledger/position.js'
-import { type Answer, headerOf } from '../reads/answer.js'
-import { ownCursor, pinCursor } from '../reads/pinned-cursor.js'
+import { specificationFamily } from '../api/position.js'
+import { type Answer, headerOf } from '../api/answer.js'
+import { ownCursor, pinCursor } from '../api/pinned-cursor.js'
 
 /** What belongs to an answer and travels with it: where its next page begins, and what computing it cost. */
 export interface OwnValues {

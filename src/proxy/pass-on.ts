@@ -1,14 +1,14 @@
-import { type Look } from '../nodes/attempts.js'
-import { chainMismatch } from '../nodes/chain-mismatch.js'
-import { type Question } from '../nodes/question.js'
-import { type Answer } from '../reads/answer.js'
-import { readMinVersion } from '../reads/min-version.js'
-import { isRead, versionIn } from '../reads/unknown-route.js'
-import { unavailable } from '../reads/refusal.js'
+import { type Look } from '../upstreams/attempts.js'
+import { chainMismatch } from '../chain/chain-mismatch.js'
+import { type Question } from '../upstreams/question.js'
+import { type Answer } from '../api/answer.js'
+import { readMinVersion } from '../api/min-version.js'
+import { isRead, versionIn } from '../api/unknown-route.js'
+import { unavailable } from '../api/refusal.js'
 import { arrive, isAhead } from './arrival.js'
 import { deniesShown, isBehind, isTooOld, lagging } from './ask.js'
 import { type Parts } from './parts.js'
-import { saysPruned } from './streams.js'
+import { saysPruned } from './events/streams.js'
 
 /** What a client asks on a route that varve does not know, with the least version that it asks for. */
 export type PassedQuestion = Omit<Question, 'endpoint' | 'isIdempotent' | 'client'> & { readonly minVersion?: string | readonly string[] | undefined }

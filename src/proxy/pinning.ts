@@ -1,4 +1,4 @@
-import { type Read } from '../reads/read.js'
+import { type Read } from '../api/read.js'
 import { isHit, type Outcome } from './outcomes.js'
 import { type ProxySettings } from './parts.js'
 

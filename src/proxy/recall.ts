@@ -1,13 +1,13 @@
 import { type Entry } from '../cache/entry.js'
 import { streamIn } from '../cache/shared-name.js'
 import { type Found } from '../cache/shared-store.js'
-import { type Chain } from '../ledger/tracker.js'
-import { readEventPage } from '../reads/event-page.js'
-import { pagesOf, type Read, type ReadKeys } from '../reads/read.js'
+import { type Chain } from '../chain/tracker.js'
+import { readEventPage } from '../api/event-page.js'
+import { pagesOf, type Read, type ReadKeys } from '../api/read.js'
 import { isReset } from './ask.js'
 import { type Parts } from './parts.js'
-import { entryFrom, type Filed, recallPage } from './recall-page.js'
-import { streamOf } from './streams.js'
+import { entryFrom, type Filed, recallPage } from './events/recall-page.js'
+import { streamOf } from './events/streams.js'
 import { isServed } from './window.js'
 
 /** Looks for a read in what replicas share, and keeps what is found in memory for as long as it is kept there. */

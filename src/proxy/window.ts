@@ -1,11 +1,11 @@
 import { type Entry } from '../cache/entry.js'
-import { type Position } from '../ledger/position.js'
-import { isRendered, type Read, type ReadKeys } from '../reads/read.js'
-import { type Refusal } from '../reads/refusal.js'
+import { type Position } from '../api/position.js'
+import { isRendered, type Read, type ReadKeys } from '../api/read.js'
+import { type Refusal } from '../api/refusal.js'
 import { isHit, type Outcome } from './outcomes.js'
-import { lookUpPage } from './pages.js'
+import { lookUpPage } from './events/pages.js'
 import { type Parts } from './parts.js'
-import { saysPruned } from './streams.js'
+import { saysPruned } from './events/streams.js'
 
 /** What is kept for a read. A value is shared by all spellings of it, a not-found, which echoes the client's text, by equal texts alone. */
 export function lookUp (parts: Parts, read: Read, keys: ReadKeys): Entry | undefined {

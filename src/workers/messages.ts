@@ -1,8 +1,8 @@
 import { type Allowance } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
-import { type Headers, type StampedPosition } from '../ledger/position.js'
-import { type FailureReason } from '../nodes/node-failure.js'
-import { type Refusal } from '../reads/refusal.js'
+import { type Headers, type StampedPosition } from '../api/position.js'
+import { type FailureReason } from '../upstreams/node-failure.js'
+import { type Refusal } from '../api/refusal.js'
 
 /** How patient a stop is; all of it together ends within ten seconds. */
 export interface Patience {

@@ -1,6 +1,6 @@
-import { NodeFailure } from '../nodes/node-failure.js'
-import { type Transport } from '../nodes/node.js'
-import { type Received } from '../nodes/reception.js'
+import { NodeFailure } from '../upstreams/node-failure.js'
+import { type Transport } from '../upstreams/node.js'
+import { type Received } from '../upstreams/reception.js'
 import { type Polled } from './messages.js'
 
 /** Has the primary process ask a node of itself. */

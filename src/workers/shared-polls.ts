@@ -1,6 +1,6 @@
-import { NodeFailure } from '../nodes/node-failure.js'
-import { type LedgerNode } from '../nodes/node.js'
-import { questionOfItself } from '../nodes/question.js'
+import { NodeFailure } from '../upstreams/node-failure.js'
+import { type LedgerNode } from '../upstreams/node.js'
+import { questionOfItself } from '../upstreams/question.js'
 import { type Polled } from './messages.js'
 
 /** Told of every word of a node, whoever asked for it. */

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { Compressor } from '../../src/cache/compressor.js'
 import { costOf, type Entry, type EntryParts, type Form, makeEntry } from '../../src/cache/entry.js'
 import { Memory } from '../../src/cache/memory.js'
-import { type Coding } from '../../src/reads/coding.js'
+import { type Coding } from '../../src/api/coding.js'
 import { checkAsync, seeded } from '../support/properties.js'
 
 const text = (length: number): Buffer => Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { Waiting } from '../../src/cache/waiting.js'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { startSandbox } from '#sandbox'
 import { ask } from '../support/client.js'
 import { idleFromNow } from '../support/idle-from-now.js'
 import { startRedis } from '../support/redis-server.js'

@@ -4,7 +4,7 @@ import { Compressor } from '../../src/cache/compressor.js'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { Memory } from '../../src/cache/memory.js'
 import { wrongFormOf } from '../../src/cache/wrong-form.js'
-import { codings } from '../../src/reads/coding.js'
+import { codings } from '../../src/api/coding.js'
 
 /** An entry with all its forms. */
 async function packed (body: string): Promise<Entry> {

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { type Test } from 'tap'
-import { type ExitCode, type Fault, type Io } from '../../src/cli/io.js'
+import { type ExitCode, type Fault, type Io } from '../../src/app/io.js'
 import { main } from '../../src/cli/main.js'
 import { type Environment } from '../../src/config/load.js'
 

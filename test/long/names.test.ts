@@ -3,7 +3,7 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { startSandbox } from '#sandbox'
 import { ask } from '../support/client.js'
 import { until } from '../support/until.js'
 

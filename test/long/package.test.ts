@@ -106,8 +106,9 @@ t.test('the package is the same to the byte wherever it is packed, holds what a 
   await ended('tar', ['xzf', one, '-C', dir])
   const files = readdirSync(join(dir, 'package'), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()).map(entry => join(entry.parentPath ?? entry.path, entry.name))
   t.same([...new Set(readdirSync(join(dir, 'package')))].filter(name => name !== 'SECURITY.md').sort(), ['CHANGELOG.md', 'LICENSE', 'README.md', 'config', 'dist', 'docs', 'package.json'])
-  const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
-    .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(join(root, 'src/').length).replace(/\.ts$/, '.js')).sort()
+  const filesIn = (folder: string): string[] => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
+    .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(join(root, folder, '/').length).replace(/\.ts$/, '.js'))
+  const sources = [...filesIn('src'), ...filesIn('sandbox').filter(name => name.endsWith('.js')).map(name => `sandbox/${name}`)].sort()
   t.same(files.filter(file => file.startsWith(join(dir, 'package/dist/'))).map(file => file.slice(join(dir, 'package/dist/').length)).sort(), sources)
   for (const file of files) {
     const text = readFileSync(file, 'utf8')

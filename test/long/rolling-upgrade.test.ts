@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type Sandbox, type SandboxOptions, releases, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox, type SandboxOptions, releases, startSandbox } from '#sandbox'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'

@@ -1,6 +1,6 @@
 import { type BrowserContext } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox, startSandbox } from '#sandbox'
 import { startChromium } from '../support/browser.js'
 import { callOf, reads, refusals } from '../support/sdk/calls.js'
 import { groundOf, sameThroughVarve } from '../support/sdk/compare.js'

@@ -1,6 +1,6 @@
 import type { Aptos, AptosApiError } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox, startSandbox } from '#sandbox'
 import { ask } from '../support/client.js'
 import { freshSdk } from '../support/sdk/fresh.js'
 import { clientOf } from '../support/sdk/told.js'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '#sandbox'
 import { callOf, mistakes, reads, refusals } from '../support/sdk/calls.js'
 import { groundOf, type Readers, sameThroughVarve } from '../support/sdk/compare.js'
 import { freshSdk, readerInNode } from '../support/sdk/fresh.js'

@@ -1,6 +1,6 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
-import { waitingTransactions } from '../../src/sandbox/transactions.js'
+import { waitingTransactions } from '../../sandbox/transactions.js'
 import { freshSdk } from '../support/sdk/fresh.js'
 import { clientOf } from '../support/sdk/told.js'
 import { until } from '../support/until.js'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { nodeStates } from '../../src/nodes/node-state.js'
+import { nodeStates } from '../../src/upstreams/node-state.js'
 import { nodeOf } from '../support/replicas.js'
 import { scrape } from '../support/scrape.js'
 import { stubNode } from '../support/stub-node.js'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { publicApp } from '../../src/server/public-app.js'
+import { publicApp } from '../../src/http/public-app.js'
 import { ask, item } from '../support/client.js'
 import { partsAt } from '../support/parts.js'
 import { publicPartsOf } from '../support/public-parts.js'

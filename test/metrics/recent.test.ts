@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Metrics } from '../../src/metrics.js'
+import { Metrics } from '../../src/metrics/metrics.js'
 import { type Counts, Recent, RecentOfAll, type RecentTold } from '../../src/metrics/recent.js'
 
 const zero: Counts = { outcomes: { hit_memory: 0, hit_redis: 0, miss: 0, collapsed: 0, forwarded: 0, preflight: 0, gone: 0, rejected: 0, limited: 0, unavailable: 0 }, pruned: { cache: 0, local: 0, upstream: 0 } }

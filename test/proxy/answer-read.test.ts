@@ -7,7 +7,7 @@ import { answerIndex, ok, rawNode, stamps, stubNode } from '../support/stub-node
 import { answerRead } from '../../src/proxy/answer-read.js'
 import { isHit } from '../../src/proxy/outcomes.js'
 import { cacheStatusOf } from '../../src/proxy/outcomes.js'
-import { Refusal } from '../../src/reads/refusal.js'
+import { Refusal } from '../../src/api/refusal.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { varveAt } from '../support/varve.js'
 

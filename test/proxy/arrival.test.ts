@@ -1,6 +1,6 @@
 import t from 'tap'
 import { answerRead } from '../../src/proxy/answer-read.js'
-import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '#sandbox'
 import { ask, type Ask, type Got, item } from '../support/client.js'
 import { partsAt, readOf } from '../support/parts.js'
 import { status } from '../support/said.js'

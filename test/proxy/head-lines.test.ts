@@ -1,6 +1,6 @@
 import t from 'tap'
-import { type Position } from '../../src/ledger/position.js'
-import { Tracker } from '../../src/ledger/tracker.js'
+import { type Position } from '../../src/api/position.js'
+import { Tracker } from '../../src/chain/tracker.js'
 import { HeadLines } from '../../src/proxy/head-lines.js'
 
 const positionAt = (version: bigint): Position => ({

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { familiesOf, ownLines, ownValues } from '../../src/proxy/own-lines.js'
-import { type Answer } from '../../src/reads/answer.js'
+import { type Answer } from '../../src/api/answer.js'
 
 const answer: Answer = { status: 200, headers: { 'x-aptos-cursor': 'ab' }, body: Buffer.alloc(0), rest: undefined, isFramed: true, stamped: undefined, release: undefined }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { decodeStored, encodeStored, type Stored } from '../../src/cache/stored.js'
-import { releases } from '../../src/sandbox/sandbox.js'
+import { releases } from '#sandbox'
 import { ask, type Got, item } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Names, type Resolve } from '../../src/names.js'
+import { Names, type Resolve } from '../../src/upstreams/names.js'
 import { clientFor, listenerFor, type RedisPlace } from '../../src/redis/place.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { startSentinel } from '../support/redis-sentinel.js'

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { BcsReader } from '../../src/sandbox/bcs-reader.js'
-import { printTypeTag } from '../../src/sandbox/type-tag.js'
-import { readStructTagBytes, structTagBytes } from '../../src/sandbox/type-tag-bytes.js'
+import { BcsReader } from '../../sandbox/bcs-reader.js'
+import { printTypeTag } from '../../sandbox/type-tag.js'
+import { readStructTagBytes, structTagBytes } from '../../sandbox/type-tag-bytes.js'
 import { ask, type Heard } from './ask.js'
 import { nodeOf } from '../support/replicas.js'
 

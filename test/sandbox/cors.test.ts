@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { startSandbox } from '#sandbox'
 import { ask, lookUp, sendRaw } from './ask.js'
 
 const origin = 'https://app.example'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { frameworkViews, viewsOf } from '../../src/sandbox/framework-views.js'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { frameworkViews, viewsOf } from '../../sandbox/framework-views.js'
+import { startSandbox } from '#sandbox'
 import { ask } from './ask.js'
 
 t.test('every view of the framework that can be called is told of in its module\'s interface, as clients need it', async t => {

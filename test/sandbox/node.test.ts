@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { releases, startSandbox } from '../../src/sandbox/sandbox.js'
+import { releases, startSandbox } from '#sandbox'
 import { ask, getRaw, sendRaw } from './ask.js'
 import { nodeOf } from '../support/replicas.js'
 

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { startSandbox } from '#sandbox'
 import { ask, getRaw, lookUp, sendRaw } from './ask.js'
 
 async function start (t: Test) {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { knownType } from '../../src/sandbox/type-tag.js'
+import { knownType } from '../../sandbox/type-tag.js'
 import { ask, type Heard, lookUp } from './ask.js'
 import { nodeOf } from '../support/replicas.js'
 

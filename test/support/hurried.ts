@@ -1,6 +1,6 @@
 import { type Server } from 'node:http'
 import { type Test } from 'tap'
-import { ClientConnections } from '../../src/server/client-connections.js'
+import { ClientConnections } from '../../src/http/client-connections.js'
 
 /** Has every second that is given to a client's connection pass in some milliseconds, or so many of them at once, for whoever starts varve in this process after that. */
 export function hurryClients (t: Test, tickMs = 30, atOnce = 1): void {

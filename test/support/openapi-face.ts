@@ -1,20 +1,20 @@
 import { stringify } from 'yaml'
-import { type Keying } from '../../src/reads/endpoint.js'
-import { type Endpoint, endpoints } from '../../src/reads/endpoints.js'
-import { minVersionHeader } from '../../src/reads/min-version.js'
-import { type RefusalStatus } from '../../src/reads/refusal.js'
-import { schemasOf, type Schemas } from '../../src/sandbox/openapi/components.js'
-import { contentOf, ownHeadersOf, parametersOf, pathOf, schemasIn } from '../../src/sandbox/openapi/document.js'
-import { type HeaderOfFamily, headersOfFamily, positionHeaders } from '../../src/sandbox/openapi/headers.js'
-import { type Operation, tags } from '../../src/sandbox/openapi/operation.js'
-import { operations } from '../../src/sandbox/openapi/operations.js'
-import { parameters } from '../../src/sandbox/openapi/parameters.js'
-import { type Piece } from '../../src/sandbox/openapi/piece.js'
-import { routeKey, routes } from '../../src/sandbox/routes.js'
-import { errorBody } from '../../src/sandbox/schema/error.js'
+import { type Keying } from '../../src/api/endpoint.js'
+import { type Endpoint, endpoints } from '../../src/api/endpoints.js'
+import { minVersionHeader } from '../../src/api/min-version.js'
+import { type RefusalStatus } from '../../src/api/refusal.js'
+import { schemasOf, type Schemas } from '../../sandbox/openapi/components.js'
+import { contentOf, ownHeadersOf, parametersOf, pathOf, schemasIn } from '../../sandbox/openapi/document.js'
+import { type HeaderOfFamily, headersOfFamily, positionHeaders } from '../../sandbox/openapi/headers.js'
+import { type Operation, tags } from '../../sandbox/openapi/operation.js'
+import { operations } from '../../sandbox/openapi/operations.js'
+import { parameters } from '../../sandbox/openapi/parameters.js'
+import { type Piece } from '../../sandbox/openapi/piece.js'
+import { routeKey, routes } from '../../sandbox/routes.js'
+import { errorBody } from '../../sandbox/schema/error.js'
 
-const head = `# What clients see of varve, as OpenAPI. Not written by hand: made of the table of reads (src/reads/endpoints.ts) and of the schemas of
-# answers (src/sandbox/schema), and renewed with RENEW=1 npx tap run test/openapi.test.ts
+const head = `# What clients see of varve, as OpenAPI. Not written by hand: made of the table of reads (src/api/endpoints.ts) and of the schemas of
+# answers (sandbox/schema), and renewed with RENEW=1 npx tap run test/openapi.test.ts
 `
 
 // The names that the specification promises, and those of the nodes that there are.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { type Pair } from '../../src/replay/form.js'
+import { type Pair } from '../../src/tools/recording/form.js'
 import { type Command, start } from '../cli/command.js'
 
 /** A recorder that runs in this process. */

@@ -1,5 +1,5 @@
 import { type Test } from 'tap'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type RedisProcess } from './redis-process.js'
 import { until } from './until.js'
 import { type TestVarve } from './varve.js'

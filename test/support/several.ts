@@ -1,5 +1,5 @@
 import { type Test } from 'tap'
-import { type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { type Sandbox, type SandboxOptions } from '#sandbox'
 import { ask, type Got } from './client.js'
 import { nodeOf } from './replicas.js'
 import { until } from './until.js'

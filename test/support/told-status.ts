@@ -1,8 +1,8 @@
 import { type Test } from 'tap'
 import { type RecentTold } from '../../src/metrics/recent.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
-import { adminApp } from '../../src/server/admin-app.js'
-import { type Status } from '../../src/server/status.js'
+import { adminApp } from '../../src/http/admin-app.js'
+import { type Status } from '../../src/http/status.js'
 
 /** What /status.json may tell. */
 export type Told = Omit<Partial<Status>, 'recent'> & { readonly recent?: RecentTold, readonly workers?: readonly object[] }

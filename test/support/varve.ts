@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { type Test } from 'tap'
-import { startVarve, type Varve } from '../../src/cli/serve.js'
+import { startVarve, type Varve } from '../../src/app/serve.js'
 import { configSchema, type Config } from '../../src/config/schema.js'
-import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
 import { ask, type Ask, type Got } from './client.js'
 
 // What processes of its own are begun with; `npm test` has it compiled before.

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startSandbox } from '../../src/sandbox/sandbox.js'
+import { startSandbox } from '#sandbox'
 import { freePort } from '../support/free-port.js'
 import { ask } from '../support/client.js'
 import { nodeOf, portOf } from '../support/replicas.js'

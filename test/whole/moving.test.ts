@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { type SandboxOptions } from '#sandbox'
 import { run } from '../cli/command.js'
 import { ask } from '../support/client.js'
 import { ended, entriesIn, exported, filled, folderOf, readsOf, sharing } from '../support/moving.js'

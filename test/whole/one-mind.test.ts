@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '#sandbox'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'

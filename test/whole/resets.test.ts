@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type Sandbox } from '../../src/sandbox/sandbox.js'
+import { type Sandbox } from '#sandbox'
 import { ask } from '../support/client.js'
 import { idleFromNow } from '../support/idle-from-now.js'
 import { type RedisProcess } from '../support/redis-process.js'

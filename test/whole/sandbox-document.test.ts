@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { answer } from '../../src/sandbox/answer.js'
-import { Ledger } from '../../src/sandbox/ledger.js'
-import { defaults } from '../../src/sandbox/options.js'
-import { routes } from '../../src/sandbox/routes.js'
-import { type Fault, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.js'
-import { waitingTransactions } from '../../src/sandbox/transactions.js'
-import { headView } from '../../src/sandbox/vantage.js'
+import { answer } from '../../sandbox/answer.js'
+import { Ledger } from '../../sandbox/ledger.js'
+import { defaults } from '../../sandbox/options.js'
+import { routes } from '../../sandbox/routes.js'
+import { type Fault, type SandboxOptions, startSandbox } from '#sandbox'
+import { waitingTransactions } from '../../sandbox/transactions.js'
+import { headView } from '../../sandbox/vantage.js'
 import { Checker, lintComplaints } from '../support/openapi.js'
 import { type Wish, wishes } from '../support/wishes.js'
 import { ask, getRaw, type Heard } from '../sandbox/ask.js'
@@ -162,7 +162,7 @@ t.test('behind a path prefix the document says so, and a linter of such document
 })
 
 t.test('what describes the node is loaded when it is asked for, and not with the node', async t => {
-  const folder = join(import.meta.dirname, '../../src/sandbox')
+  const folder = join(import.meta.dirname, '../../sandbox')
   const files = readdirSync(folder).filter(name => name.endsWith('.ts'))
   const imports = files.flatMap(file => [...readFileSync(join(folder, file), 'utf8').matchAll(/^import \{ (.*) \} from '\.\/(?:schema|openapi)\//gm)].map(([, names = '']) => ({ file, names })))
   t.ok(imports.length > 10)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { releases } from '../../src/sandbox/sandbox.js'
+import { releases } from '#sandbox'
 import { ask, type Heard, lookUp } from '../sandbox/ask.js'
 import { nodeOf } from '../support/replicas.js'
 

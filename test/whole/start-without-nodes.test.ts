@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { seal, unseal } from '../../src/replicas/seal.js'
-import { type Fault, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.js'
+import { seal, unseal } from '../../src/cluster/seal.js'
+import { type Fault, type Sandbox, type SandboxOptions } from '#sandbox'
 import { ask } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { freePort } from '../support/free-port.js'

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { type Sandbox, type SandboxOptions } from '../../../src/sandbox/sandbox.js'
+import { type Sandbox, type SandboxOptions } from '#sandbox'
 import { nodeOf } from '../replicas.js'
 import { type TestVarve, varveAt } from '../varve.js'
 

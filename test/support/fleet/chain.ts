@@ -1,4 +1,4 @@
-import { Ledger } from '../../../src/sandbox/ledger.js'
+import { Ledger } from '../../../sandbox/ledger.js'
 
 /** One chain among those that have borne the same name in turns, from its first version to its head. */
 export interface Era {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Test } from 'tap'
-import { renderingOf } from '../../../src/sandbox/release.js'
+import { renderingOf } from '../../../sandbox/release.js'
 import { type Chain, type Era } from './chain.js'
 import { type Moment } from './moments.js'
 import { FleetNode } from './node.js'

@@ -1,4 +1,4 @@
-import { type Reply } from '../../../src/sandbox/reply.js'
+import { type Reply } from '../../../sandbox/reply.js'
 import { type Got } from '../client.js'
 import { type Era } from './chain.js'
 import { mendMs, releaseMs } from './fleet.js'

@@ -1,5 +1,5 @@
 import { type Test } from 'tap'
-import { type Fault, type PrunedEvents, type Sandbox } from '../../../src/sandbox/sandbox.js'
+import { type Fault, type PrunedEvents, type Sandbox } from '#sandbox'
 import { freePort } from '../free-port.js'
 import { type Era } from './chain.js'
 import { Gate } from './gate.js'

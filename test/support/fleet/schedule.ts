@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Fault, type PrunedEvents } from '../../../src/sandbox/sandbox.js'
+import { type Fault, type PrunedEvents } from '#sandbox'
 import { type Chance } from './chance.js'
 import { type Chain } from './chain.js'
 import { type Fleet } from './fleet.js'

@@ -1,4 +1,4 @@
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../../src/sandbox/sandbox.js'
+import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { chainId, type Era } from './chain.js'
 
 /** Starts an embedded node on the chain of an era, as far as that has got. */

@@ -1,4 +1,4 @@
-import { type PrunedEvents } from '../../../src/sandbox/sandbox.js'
+import { type PrunedEvents } from '#sandbox'
 import { type Sent } from './sent.js'
 
 /** What a node, and the varve or two in front of it, are started as. */

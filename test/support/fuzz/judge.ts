@@ -1,4 +1,4 @@
-import { type Reply } from '../../../src/sandbox/reply.js'
+import { type Reply } from '../../../sandbox/reply.js'
 import { type Setting } from './case.js'
 import { isHistory, isKnown, type Memory, readOf } from './memory.js'
 import { isOnPurpose } from './on-purpose.js'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { seal } from '../../../src/replicas/seal.js'
+import { seal } from '../../../src/cluster/seal.js'
 import { type RedisProcess } from '../redis-process.js'
 import { until } from '../until.js'
 import { type Meeting } from './front.js'

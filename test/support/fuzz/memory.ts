@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { isRendered, keysOf, type Read, targetOf, wordsOf } from '../../../src/reads/read.js'
-import { matchEndpoint, readRequest } from '../../../src/reads/read-request.js'
-import { Refusal } from '../../../src/reads/refusal.js'
-import { type Reply } from '../../../src/sandbox/reply.js'
+import { isRendered, keysOf, type Read, targetOf, wordsOf } from '../../../src/api/read.js'
+import { matchEndpoint, readRequest } from '../../../src/api/read-request.js'
+import { Refusal } from '../../../src/api/refusal.js'
+import { type Reply } from '../../../sandbox/reply.js'
 import { headerOf, type Sent } from './sent.js'
 
 const digestOf = (...parts: (string | Buffer)[]): string => {

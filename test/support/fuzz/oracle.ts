@@ -1,7 +1,7 @@
-import { answer } from '../../../src/sandbox/answer.js'
-import { type Ledger } from '../../../src/sandbox/ledger.js'
-import { type Settings } from '../../../src/sandbox/options.js'
-import { type Reply } from '../../../src/sandbox/reply.js'
+import { answer } from '../../../sandbox/answer.js'
+import { type Ledger } from '../../../sandbox/ledger.js'
+import { type Settings } from '../../../sandbox/options.js'
+import { type Reply } from '../../../sandbox/reply.js'
 import { receivedOf, type Sent } from './sent.js'
 
 /** When a node is asked: how far it has got, what it has forgotten, and which release it runs. */

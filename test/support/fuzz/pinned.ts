@@ -1,4 +1,4 @@
-import { matchEndpoint } from '../../../src/reads/read-request.js'
+import { matchEndpoint } from '../../../src/api/read-request.js'
 import { type Sent } from './sent.js'
 
 // A cursor that carries a version, as the documentation has it: `varve` and the version in hex before the node's own.

@@ -1,5 +1,5 @@
-import { type Ledger } from '../../../src/sandbox/ledger.js'
-import { transactionHash } from '../../../src/sandbox/transactions.js'
+import { type Ledger } from '../../../sandbox/ledger.js'
+import { transactionHash } from '../../../sandbox/transactions.js'
 import { pin, pinnedIn } from './pinned.js'
 import { states, streams, tableKeys, valueTypes, versionOf, views, type Wish } from './wish.js'
 

@@ -1,5 +1,5 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { type Reply } from '../../../src/sandbox/reply.js'
+import { type Reply } from '../../../sandbox/reply.js'
 import { pin } from './pinned.js'
 import { type Sent, headerOf } from './sent.js'
 import { type Answered } from './wire.js'

@@ -1,4 +1,4 @@
-import { type Received } from '../../../src/sandbox/answer.js'
+import { type Received } from '../../../sandbox/answer.js'
 
 /** A request to the letter, short enough to stand in a line of JSON. */
 export interface Sent {

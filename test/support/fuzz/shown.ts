@@ -1,4 +1,4 @@
-import { type Ledger } from '../../../src/sandbox/ledger.js'
+import { type Ledger } from '../../../sandbox/ledger.js'
 import { type Answered } from './wire.js'
 
 /** The position on an answer. */

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { type Ledger } from '../../../src/sandbox/ledger.js'
+import { type Ledger } from '../../../sandbox/ledger.js'
 
 /** A version, by what stands there; resolved where it is asked for. */
 export type VersionAt =

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { startSandbox } from '../../../src/sandbox/sandbox.js'
+import { startSandbox } from '#sandbox'
 import { ask } from '../client.js'
 import { ended } from '../npm.js'
 import { startRedis } from '../redis-server.js'

@@ -1,5 +1,5 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
-import type { EndpointName } from '../../../src/sandbox/sandbox.js'
+import type { EndpointName } from '#sandbox'
 
 /** What of a chain is asked for, in a form that a page can be handed. */
 export interface Ground {

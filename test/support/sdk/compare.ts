@@ -1,8 +1,8 @@
 import { type Test } from 'tap'
-import { endpointNames } from '../../../src/reads/endpoints.js'
-import { transactionHash } from '../../../src/sandbox/kinds/committed.js'
-import { type EndpointName, type Sandbox } from '../../../src/sandbox/sandbox.js'
-import { waitingTransactions } from '../../../src/sandbox/transactions.js'
+import { endpointNames } from '../../../src/api/endpoints.js'
+import { transactionHash } from '../../../sandbox/kinds/committed.js'
+import { type EndpointName, type Sandbox } from '#sandbox'
+import { waitingTransactions } from '../../../sandbox/transactions.js'
 import { type Call, type Ground } from './calls.js'
 import { type Reader } from './fresh.js'
 

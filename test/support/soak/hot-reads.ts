@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { Client } from 'undici'
-import { type Reply } from '../../../src/sandbox/reply.js'
+import { type Reply } from '../../../sandbox/reply.js'
 import { type Got } from '../client.js'
 import { type Chance } from '../fleet/chance.js'
 import { answerOf } from '../fleet/oracle.js'

@@ -1,6 +1,6 @@
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
-import { readPinned } from '../../../src/reads/pinned-cursor.js'
+import { readPinned } from '../../../src/api/pinned-cursor.js'
 import { within } from '../../../src/within.js'
 import { ask, type Got } from '../client.js'
 import { type Chance } from '../fleet/chance.js'

@@ -1,7 +1,7 @@
 import { type Got } from '../client.js'
 import { type Case, judge, type World } from '../fleet/judge.js'
 import { positionOn, type Shown } from '../fleet/shown.js'
-import { isPinned, pinCursor, readPinned } from '../../../src/reads/pinned-cursor.js'
+import { isPinned, pinCursor, readPinned } from '../../../src/api/pinned-cursor.js'
 import { stateMs } from './configuration.js'
 import { type Floors } from './floors.js'
 

@@ -1,4 +1,4 @@
-import { type Sandbox } from '../../../src/sandbox/sandbox.js'
+import { type Sandbox } from '#sandbox'
 
 /** Where a chain stood at a moment, in seconds and versions. */
 export interface Stand {

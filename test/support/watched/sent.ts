@@ -1,7 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { request as secureRequest } from 'node:https'
 import { setImmediate as turn } from 'node:timers/promises'
-import { type EndpointLabel } from '../../../src/metrics.js'
+import { type EndpointLabel } from '../../../src/metrics/metrics.js'
 import { type OutcomeName } from '../../../src/proxy/outcomes.js'
 import { ownOutcomeIn } from '../own-outcome.js'
 import { type TestVarve } from '../varve.js'

@@ -1,4 +1,4 @@
-import { type Hold } from '../../../src/sandbox/sandbox.js'
+import { type Hold } from '#sandbox'
 import { until } from '../until.js'
 import { latestModules, modulesAt, type Scene, sends } from './scene.js'
 import { tightConcurrent } from './stage.js'

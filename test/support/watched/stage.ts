@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { type Sandbox } from '../../../src/sandbox/sandbox.js'
+import { type Sandbox } from '#sandbox'
 import { certificate, certificateKey } from '../certificate.js'
 import { type Prometheus, startPrometheus } from '../prometheus.js'
 import { type RedisProcess } from '../redis-process.js'

@@ -1,4 +1,4 @@
-import { type Ledger } from '../../../src/sandbox/sandbox.js'
+import { type Ledger } from '#sandbox'
 import { until } from '../until.js'
 import { blockAt, eventsFrom, type Scene, sends, shared } from './scene.js'
 import { type Stage } from './stage.js'

@@ -1,4 +1,4 @@
-import { endpointNames } from '../../../../src/reads/endpoints.js'
+import { endpointNames } from '../../../../src/api/endpoints.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
 import { each, type Foretold, type Known, one, scaled } from '../known.js'
 import { timeOf } from '../quantiles.js'

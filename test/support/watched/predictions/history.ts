@@ -1,5 +1,5 @@
 import { rowOf } from '../../../../src/metrics/list.js'
-import { endpointNames } from '../../../../src/reads/endpoints.js'
+import { endpointNames } from '../../../../src/api/endpoints.js'
 import { each, everyone, type Foretold, type Known, one } from '../known.js'
 import { quantileOf } from '../quantiles.js'
 import { type Sent } from '../sent.js'

@@ -1,5 +1,5 @@
-import { arrivalResults } from '../../../../src/ledger/arrivals.js'
-import { hedgeResults } from '../../../../src/nodes/hedges.js'
+import { arrivalResults } from '../../../../src/chain/arrivals.js'
+import { hedgeResults } from '../../../../src/upstreams/hedges.js'
 import { each, type Foretold, type Known, one, scaled, type Value } from '../known.js'
 import { hangingAtFirst, waitingAtTight } from '../short-replica.js'
 import { tightConcurrent } from '../stage.js'

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { certificate } from '../../certificate.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
-import { endpointNames } from '../../../../src/reads/endpoints.js'
+import { endpointNames } from '../../../../src/api/endpoints.js'
 import { everyone, type Foretold, type Known, one, type Value, type Who } from '../known.js'
 import { timeOf } from '../quantiles.js'
 import { type Sent } from '../sent.js'

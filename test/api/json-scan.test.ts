@@ -1,0 +1,246 @@
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import t from 'tap'
+import { readBlockHead } from '../../src/api/block-head.js'
+import { readEventPage } from '../../src/api/event-page.js'
+import { countItems, itemsIn, membersIn, type Span, textIn, u64In } from '../../src/api/json-scan.js'
+import { check, seeded } from '../support/properties.js'
+
+/** JSON before it is printed; a scalar is its own text. */
+type Tree = string | { readonly items: readonly Tree[] } | { readonly members: ReadonlyArray<readonly [name: string, value: Tree]> }
+
+const spelled = (text: string, isEscaped: boolean): string =>
+  isEscaped ? `"${[...Array(text.length).keys()].map(at => `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')}"` : JSON.stringify(text)
+const awkward = fc.constantFrom('', '"', '\\', '\\"', '{', '}]', '[1,', ',:', '__proto__', 'first_version', '\n\t', 'é', '😀', '\u2028')
+const name = fc.oneof(awkward, fc.string({ unit: 'binary', maxLength: 6 }))
+const scalar = fc.oneof(
+  fc.constantFrom('true', 'false', 'null', '0', '-0', '1e5', '1.5E+3', '-2e-7', '18446744073709551615'),
+  fc.double({ noNaN: true, noDefaultInfinity: true }).map(value => JSON.stringify(value)),
+  fc.tuple(name, fc.boolean()).map(([text, isEscaped]) => spelled(text, isEscaped))
+)
+
+function treeOf (names: fc.Arbitrary<string>, scalars: fc.Arbitrary<string>): fc.Arbitrary<Tree> {
+  return fc.letrec<{ tree: Tree }>(tie => ({
+    tree: fc.oneof(
+      { maxDepth: 5 },
+      scalars,
+      fc.array(tie('tree'), { maxLength: 5 }).map(items => ({ items })),
+      fc.uniqueArray(fc.tuple(names, tie('tree')), { maxLength: 5, selector: ([name]) => name }).map(members => ({ members }))
+    )
+  })).tree
+}
+
+const tree = treeOf(name, scalar)
+const blanks = fc.array(fc.constantFrom('', ' ', '\n', '\t\r', '  \n  '), { minLength: 1, maxLength: 8 })
+
+/** Prints a tree with blanks, one after the other, wherever blanks may stand. */
+function print (tree: Tree, blanks: readonly string[] = ['']): string {
+  let used = 0
+  const around = (text: string): string => `${blanks[used++ % blanks.length]}${text}${blanks[used++ % blanks.length]}`
+  const text = (tree: Tree): string => {
+    if (typeof tree === 'string') return around(tree)
+    if ('items' in tree) return around(`[${tree.items.length > 0 ? tree.items.map(text).join(',') : around('')}]`)
+    const members = tree.members.map(([name, value], index) => `${around(spelled(name, index % 2 > 0))}:${text(value)}`)
+    return around(`{${members.length > 0 ? members.join(',') : around('')}}`)
+  }
+  return text(tree)
+}
+
+const at = (bytes: Buffer, span: Span): string => bytes.toString('utf8', span.from, span.to)
+const textsIn = (text: string): string[] | undefined => itemsIn(Buffer.from(text))?.map(item => at(Buffer.from(text), item))
+const namesIn = (text: string): string[] | undefined => {
+  const members = membersIn(Buffer.from(text))
+  return members && [...members.keys()]
+}
+
+/** Whether each span, at every level, holds exactly the value that the tree has there. */
+function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
+  if (span === undefined) return false
+  const isSame = isDeepStrictEqual(JSON.parse(at(bytes, span)), JSON.parse(print(tree))) && at(bytes, span).trim() === at(bytes, span)
+  const items = itemsIn(bytes, span)
+  const members = membersIn(bytes, span)
+  if (typeof tree === 'string') return isSame && items === undefined && members === undefined && countItems(bytes, span) === undefined
+  if ('items' in tree) {
+    return isSame && members === undefined && items?.length === tree.items.length && countItems(bytes, span) === items.length &&
+      tree.items.every((item, index) => agrees(bytes, items[index], item))
+  }
+  return isSame && items === undefined && members !== undefined &&
+    isDeepStrictEqual([...members.keys()], tree.members.map(([name]) => name)) &&
+    tree.members.every(([name, value]) => agrees(bytes, members.get(name), value))
+}
+
+/** The one value that a text is, found as the only item of an array. */
+function wholeOf (bytes: Buffer): Span | undefined {
+  const [whole, ...more] = itemsIn(Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')])) ?? []
+  return whole === undefined || more.length > 0 ? undefined : { from: whole.from - 1, to: whole.to - 1 }
+}
+
+t.test(`each span holds what a parser finds there, in the body's own order, at every level (${seeded})`, async () => {
+  check(fc.property(tree, blanks, (tree, blanks) => {
+    const bytes = Buffer.from(print(tree, blanks))
+    return agrees(bytes, wholeOf(bytes), tree)
+  }), 500)
+})
+
+t.test(`what is cut short is never read (${seeded})`, async () => {
+  check(fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
+    const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
+    const cut = bytes.subarray(0, at % bytes.length)
+    return wholeOf(cut) === undefined && itemsIn(cut) === undefined && countItems(cut) === undefined
+  }), 500)
+})
+
+// Over these characters, which make no half a literal and no escape, the scan must be as strict as a parser.
+const marks = [...'[]{},:"1 ']
+
+function isJson (text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function isJudgedAsByParser (text: string): boolean {
+  const bytes = Buffer.from(text)
+  const isWhole = wholeOf(bytes) !== undefined
+  const first = text.trimStart().charAt(0)
+  return isWhole === isJson(text) &&
+    (itemsIn(bytes) !== undefined) === (isWhole && first === '[') &&
+    (countItems(bytes) !== undefined) === (isWhole && first === '[') &&
+    // A repeated name is JSON, but not to be read with certainty.
+    (membersIn(bytes) === undefined || (isWhole && first === '{'))
+}
+
+t.test('every short text of brackets, commas, colons, quotes, digits and blanks is judged as a parser judges it', async t => {
+  let texts = ['']
+  for (let length = 0; length <= 4; length++) {
+    t.same(texts.filter(text => !isJudgedAsByParser(text)), [], `${texts.length} texts of ${length}`)
+    texts = texts.flatMap(text => marks.map(mark => text + mark))
+  }
+})
+
+t.test(`a body with a few marks changed is judged as a parser judges it (${seeded})`, async () => {
+  const text = fc.array(fc.constantFrom(...'[]{},:1 '), { maxLength: 3 }).map(marks => marks.join(''))
+  const change = fc.record({ at: fc.nat(), drops: fc.nat({ max: 2 }), mark: fc.constantFrom('', ...marks) })
+  check(fc.property(treeOf(text, text.map(text => `"${text}"`)), fc.array(change, { minLength: 1, maxLength: 4 }), (tree, changes) => {
+    const plain = print(tree).replaceAll(/\\u00(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+    return isJudgedAsByParser(changes.reduce((text, { at, drops, mark }) => {
+      const from = at % (text.length + 1)
+      return text.slice(0, from) + mark + text.slice(from + drops)
+    }, plain))
+  }), 2000)
+})
+
+t.test(`whatever the bytes are, reading them ends and never throws (${seeded})`, async () => {
+  const block = '{"block_height":"1","first_version":"1","last_version":"2","transactions":[{"a":"\\""}]}'
+  const page = '[{"sequence_number":"1","version":"1","guid":{"creation_number":"1","account_address":"0x1"}}]'
+  const damaged = fc.tuple(fc.constantFrom(block, page), fc.nat(), fc.uint8Array({ maxLength: 3 }), fc.nat({ max: 3 })).map(([text, at, put, drops]) => {
+    const from = at % text.length
+    return Buffer.concat([Buffer.from(text.slice(0, from)), put, Buffer.from(text.slice(from + drops))])
+  })
+  const anything = fc.oneof(damaged, fc.uint8Array({ maxLength: 100 }).map(bytes => Buffer.from(bytes)))
+  check(fc.property(anything, bytes => {
+    const spans = [wholeOf(bytes), ...itemsIn(bytes) ?? [], ...membersIn(bytes)?.values() ?? []]
+    readBlockHead(bytes, 'json')
+    readBlockHead(bytes, 'bcs')
+    readEventPage(bytes)
+    return spans.every(span => span === undefined || (span.from >= 0 && span.from < span.to && span.to <= bytes.length))
+  }), 2000)
+})
+
+t.test('the members of an object are found whatever their strings hold', async t => {
+  const body = Buffer.from(' {"a" : "}\\"]{," , "b":{"a":[1,{"a":2}]},\n"c":null,"":-1.5e3 } ')
+  t.strictSame([...membersIn(body) ?? []].map(([name, span]) => [name, at(body, span)]), [
+    ['a', '"}\\"]{,"'], ['b', '{"a":[1,{"a":2}]}'], ['c', 'null'], ['', '-1.5e3']
+  ])
+  t.strictSame(namesIn('{}'), [])
+  t.strictSame(namesIn('{"__proto__":1,"2":0,"1":0}'), ['__proto__', '2', '1'], 'in the order of the body')
+})
+
+t.test('an object that says a name twice is not read, however the name is spelled', async t => {
+  t.equal(namesIn('{"a":1,"b":2,"a":1}'), undefined)
+  t.equal(namesIn('{"a":1,"\\u0061":1}'), undefined)
+  t.equal(namesIn('{"é":1,"\\u00e9":1}'), undefined)
+  t.equal(namesIn('{"/":1,"\\/":1}'), undefined)
+  t.strictSame(namesIn('{"a":{"a":1,"a":2},"A":1}'), ['a', 'A'], 'another object inside may be read apart')
+})
+
+t.test('the items of an array are found, and counted without being found', async t => {
+  t.strictSame(textsIn(' [ 1 , "a,b" ,[2,3],{ "c" : 4 }, true ] '), ['1', '"a,b"', '[2,3]', '{ "c" : 4 }', 'true'])
+  t.strictSame(textsIn('[ ]'), [])
+  t.equal(countItems(Buffer.from('[[1,2],3]')), 2)
+  t.equal(countItems(Buffer.from('[]')), 0)
+  t.equal(countItems(Buffer.from('{}')), undefined)
+})
+
+t.test('only the span that is given is read', async t => {
+  const body = Buffer.from('[[1,2],[3]] x')
+  t.equal(countItems(body, { from: 0, to: 11 }), 2)
+  t.equal(countItems(body, { from: 1, to: 6 }), 2)
+  t.equal(countItems(body, { from: 1, to: 5 }), undefined, 'a bracket beyond it closes nothing')
+  t.equal(countItems(body, { from: 1, to: 7 }), undefined, 'nothing may follow inside it')
+  t.equal(countItems(body), undefined)
+})
+
+t.test('what is broken at any depth is not read', async t => {
+  const broken = [
+    '', ' ', '1 2', '{} {}', '[]]', '[1 2]', '[1,]', '[,1]', '[,]', '[1,,2]', '[', ']', '[}', '{]', '{"a":[}', '[{]}', '[1', '"', '"a', '"a\\', '"a\\"', '["a]',
+    '{"a"}', '{"a":}', '{"a":1,}', '{"a" 1}', '{:1}', '{1:1}', '{a:1}', '{"a":1 "b":2}', '{"a":1,"b"}', '{"a"::1}', '{,}', '"a\nb"', '"a\n', '"a\0b"', '\ufeff{}', '[1]\0', 'nul!', '[\'a\']', '[\u00a01]'
+  ]
+  const isRead = (text: string): boolean => wholeOf(Buffer.from(text)) !== undefined || textsIn(text) !== undefined || namesIn(text) !== undefined
+  for (const text of broken) {
+    const around = [text, `[0,${text}`, `[0,[${text}]]`, `{"x":{"y":${text}}}`, `[{"y":[${text}],"z":1}]`].filter(whole => !isJson(whole))
+    t.same(around.filter(isRead), [], JSON.stringify(text))
+  }
+  t.equal(namesIn('{"\\x":1}'), undefined, 'a name that cannot be unescaped')
+})
+
+t.test('a string is read for what it says, a u64 for its exact digits', async t => {
+  const read = (text: string): [string | undefined, bigint | undefined] => {
+    const bytes = Buffer.from(text)
+    return [textIn(bytes, wholeOf(bytes)), u64In(bytes, wholeOf(bytes))]
+  }
+  t.strictSame(read('"a\\"\\u00e9"'), ['a"é', undefined])
+  t.strictSame(read('"18446744073709551615"'), ['18446744073709551615', 18446744073709551615n])
+  t.strictSame(read('"9007199254740993"'), ['9007199254740993', 9007199254740993n])
+  t.strictSame(read('"\\u0031\\u0032"'), ['12', 12n])
+  t.strictSame(read('"007"'), ['007', 7n])
+  for (const text of ['"18446744073709551616"', '"+1"', '"-1"', '" 1"', '"1.0"', '""', '"0x1"']) t.equal(read(text)[1], undefined, text)
+  for (const text of ['1', 'null', '{}', '["1"]', '"\\x"']) t.strictSame(read(text), [undefined, undefined], text)
+  t.equal(textIn(Buffer.from('"a"'), undefined), undefined)
+})
+
+t.test('a hundred thousand levels are as good as one', async t => {
+  const depth = 100_000
+  const deep = Buffer.from('{"a":['.repeat(depth) + ']}'.repeat(depth))
+  t.strictSame(wholeOf(deep), { from: 0, to: deep.length })
+  t.strictSame(membersIn(deep)?.get('a'), { from: 5, to: deep.length - 1 })
+  t.equal(wholeOf(deep.subarray(0, -1)), undefined)
+  t.equal(wholeOf(Buffer.from('{"a":['.repeat(depth) + '}]'.repeat(depth))), undefined)
+})
+
+function msOf (work: () => unknown): number {
+  const began = performance.now()
+  work()
+  return performance.now() - began
+}
+
+t.test('eight megabytes are read once over, whatever they are made of: no shape of a body makes the time grow with its square', async t => {
+  const size = 8_000_000
+  const filled = (part: string): Buffer => Buffer.from(`[${Array(Math.floor(size / (part.length + 1))).fill(part).join(',')}]`)
+  const bodies = {
+    transactions: filled(JSON.stringify({ version: '1', hash: `0x${'ab'.repeat(32)}`, changes: [{ data: { type: 'a', value: '1' } }], success: true }, null, 1)),
+    numbers: filled('1'),
+    'empty strings': filled('""'),
+    escapes: filled(`"${'\\"'.repeat(100_000)}"`),
+    blanks: filled(`1${' '.repeat(100_000)}`),
+    brackets: Buffer.from('['.repeat(size / 2) + ']'.repeat(size / 2)),
+    'an open string': Buffer.from(`["${'a'.repeat(size)}`)
+  }
+  for (const [title, body] of Object.entries(bodies)) {
+    // Some tens of milliseconds where nothing else runs; any square of eight million would take hours.
+    t.ok(msOf(() => countItems(body)) < 5000, title)
+  }
+})

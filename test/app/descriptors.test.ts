@@ -1,0 +1,32 @@
+import { pino } from 'pino'
+import t from 'tap'
+import { isDescriptorLeft, watchDescriptors } from '../../src/app/descriptors.js'
+import { until } from '../support/until.js'
+
+t.test('that no file descriptor is left is told and counted once, and so is that there are some again', async t => {
+  const log: string[] = []
+  let [isLeft, looks, exhausted] = [true, 0, 0]
+  const look = (): boolean => {
+    looks++
+    return isLeft
+  }
+  const after = async (more: number): Promise<void> => {
+    const wanted = looks + more
+    await until(() => looks >= wanted, 'it was looked at')
+  }
+  t.teardown(watchDescriptors(pino({}, { write: line => log.push(line) }), () => { exhausted++ }, look, 1))
+  await after(3)
+  t.same([log.length, exhausted], [0, 0])
+  isLeft = false
+  await after(5)
+  t.same([log.length, exhausted], [1, 1])
+  t.match(log[0], /"level":50.*no file descriptor is left/)
+  isLeft = true
+  await after(5)
+  t.same([log.length, exhausted], [2, 1])
+  t.match(log[1], /there are file descriptors again/)
+})
+
+t.test('where a file can be opened there is a descriptor', async t => {
+  t.ok(isDescriptorLeft())
+})

@@ -1,0 +1,204 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { type Position } from '../../src/api/position.js'
+import { Tracker } from '../../src/chain/tracker.js'
+import { check, seeded } from '../support/properties.js'
+
+const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Position => ({
+  chainId,
+  head: { version: BigInt(version), timestampUsec: BigInt(time), epoch: 1n, blockHeight: BigInt(version) },
+  oldest: { version: BigInt(oldest), blockHeight: BigInt(oldest) }
+})
+
+t.test(`the position shown never goes back, in whatever order answers come (${seeded})`, async () => {
+  check(fc.property(fc.array(fc.nat(100), { minLength: 1 }), versions => {
+    const tracker = new Tracker(undefined, () => 0)
+    let shown = -1n
+    for (const version of versions) {
+      tracker.learn(at(version), 'x-aptos-')
+      const now = tracker.position?.head.version ?? -1n
+      if (now < shown) return false
+      shown = now
+    }
+    return shown === BigInt(Math.max(...versions)) && tracker.chain?.generation === 1
+  }))
+})
+
+t.test('each half of the position comes from one answer', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  const ahead = at(100, 1000, 50)
+  tracker.learn(ahead, 'x-aptos-')
+  t.equal(tracker.learn(at(90, 900, 10), 'x-aptos-'), 'behind')
+  t.equal(tracker.position, ahead)
+})
+
+t.test('at the same head the freshest word on the oldest version counts', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100, 1000, 50), 'x-aptos-')
+  tracker.learn(at(100, 1000, 60), 'x-aptos-')
+  t.equal(tracker.position?.oldest.version, 60n)
+})
+
+t.test('the first answer decides the chain, a configured chain id decides over any answer', async t => {
+  const first = new Tracker(undefined, () => 0)
+  t.equal(first.chain, undefined)
+  t.equal(first.learn(at(1, 10, 0, 7), 'x-aptos-'), 'ahead')
+  t.same(first.chain, { id: 7, generation: 1 })
+  t.equal(first.learn(at(2, 20, 0, 8), 'x-aptos-'), 'other_chain')
+  t.equal(first.position?.head.version, 1n, 'another chain is never shown')
+  const configured = new Tracker(8, () => 0)
+  t.same(configured.chain, { id: 8, generation: 1 })
+  t.equal(configured.learn(at(1, 10, 0, 7), 'x-aptos-'), 'other_chain')
+  t.equal(configured.position, undefined)
+})
+
+t.test('a lower version with a later time is another chain, and a new generation begins', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(1000, 10_000), 'x-aptos-')
+  t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
+  t.same(tracker.chain, { id: 4, generation: 2 })
+  t.equal(tracker.position?.head.version, 5n)
+  t.equal(tracker.learn(at(1001, 10_010), 'x-aptos-'), 'other_chain', 'a late word of the old chain is not believed')
+  t.equal(tracker.learn(at(6, 20_010), 'x-aptos-'), 'ahead')
+})
+
+t.test('the same version at another time is another chain too', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(10, 100), 'x-aptos-')
+  t.equal(tracker.learn(at(10, 99), 'x-aptos-'), 'other_chain')
+  t.equal(tracker.learn(at(10, 101), 'x-aptos-'), 'reset')
+})
+
+t.test('a mere fall is a lagging node, and blocks may share a time', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(10, 100), 'x-aptos-')
+  t.equal(tracker.learn(at(5, 50), 'x-aptos-'), 'behind')
+  t.equal(tracker.learn(at(9, 100), 'x-aptos-'), 'behind')
+  t.equal(tracker.learn(at(11, 100), 'x-aptos-'), 'ahead')
+  t.equal(tracker.chain?.generation, 1)
+})
+
+t.test('the age of the position is the time since an answer confirmed it', async t => {
+  let now = 0
+  const tracker = new Tracker(undefined, () => now)
+  t.equal(tracker.ageMs, Infinity)
+  tracker.learn(at(10), 'x-aptos-')
+  now = 500
+  t.equal(tracker.ageMs, 500)
+  tracker.learn(at(5), 'x-aptos-')
+  t.equal(tracker.ageMs, 500, 'an older answer confirms nothing')
+  tracker.learn(at(10), 'x-movement-')
+  t.equal(tracker.ageMs, 0)
+  t.equal(tracker.family, 'x-movement-')
+})
+
+t.test('where replicas share what they know there is no chain to key by until it is settled which generation it is', async t => {
+  const tracker = new Tracker(undefined, () => 0, {}, true)
+  t.equal(tracker.learn(at(100), 'x-aptos-'), 'ahead')
+  t.same([tracker.chain, tracker.chainId], [undefined, 4])
+  tracker.settle({ id: 4, generation: 3 }, undefined, true)
+  t.same([tracker.chain, tracker.generation, tracker.next], [{ id: 4, generation: 3 }, 3, 4])
+  t.equal(tracker.position?.head.version, 100n)
+})
+
+t.test('a reset leaves a shared chain unsettled, tells where it stands now, and takes a generation above every one that was heard of', async t => {
+  const resets: bigint[] = []
+  const tracker = new Tracker(undefined, () => 0, { onReset: ({ position }) => { resets.push(position.head.version) } }, true)
+  tracker.learn(at(1000), 'x-aptos-')
+  tracker.settle({ id: 4, generation: 1 }, undefined, true)
+  tracker.heardOf(6)
+  t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
+  t.same([resets, tracker.chain, tracker.position?.head.version, tracker.next], [[5n], undefined, 5n, 7])
+  tracker.heardOf(2)
+  t.equal(tracker.next, 7, 'the highest counts')
+})
+
+t.test('a process on its own goes beyond the highest generation too', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(1000), 'x-aptos-')
+  tracker.heardOf(4)
+  tracker.learn(at(5, 20_000), 'x-aptos-')
+  t.same(tracker.chain, { id: 4, generation: 5 })
+})
+
+t.test('what is heard raises the position, never lowers it, and must be of this chain', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  const stamped = (position: Position): { position: Position, family: string } => ({ position, family: 'x-other-' })
+  t.equal(tracker.hear(stamped(at(1))), false, 'of which no node has spoken yet')
+  tracker.learn(at(100), 'x-aptos-')
+  t.equal(tracker.hear(stamped(at(90))), true)
+  t.same([tracker.position, tracker.family], [at(100), 'x-aptos-'])
+  t.equal(tracker.hear(stamped(at(110))), true)
+  t.same([tracker.stamped, tracker.position], [stamped(at(110)), at(110)])
+  t.equal(tracker.hear(stamped(at(120, 50))), false, 'a higher version at an earlier time')
+  t.equal(tracker.hear(stamped(at(50, 5000))), false, 'a lower one at a later time')
+  t.equal(tracker.hear(stamped(at(130, 1300, 0, 9))), false, 'another chain id')
+  t.equal(tracker.position?.head.version, 110n)
+  tracker.settle({ id: 4, generation: 1 }, undefined, false)
+  t.equal(tracker.position, undefined)
+  t.equal(tracker.hear(stamped(at(7))), true, 'the first word where nothing is shown')
+  t.equal(tracker.position?.head.version, 7n)
+})
+
+t.test('a generation that is settled brings its head along: the higher one of the same chain is shown, one that contradicts is replaced', async t => {
+  const tracker = new Tracker(undefined, () => 0, {}, true)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.settle({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
+  t.equal(tracker.position?.head.version, 100n)
+  tracker.settle({ id: 4, generation: 2 }, { position: at(120), family: 'x-aptos-' }, true)
+  t.equal(tracker.position?.head.version, 120n)
+  tracker.settle({ id: 4, generation: 3 }, { position: at(30, 9000), family: 'x-aptos-' }, false)
+  t.equal(tracker.position?.head.version, 30n)
+})
+
+t.test('what was only remembered is forgotten whole, but for a chain id that was configured', async t => {
+  for (const configured of [undefined, 4]) {
+    const tracker = new Tracker(configured, () => 0, {}, true)
+    tracker.settle({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
+    tracker.unsettle()
+    t.same([tracker.chain, tracker.chainId, tracker.position], [undefined, configured, undefined])
+  }
+})
+
+t.test('who listens is told when the position moves on, and not when it is only confirmed', async t => {
+  let times = 0
+  const tracker = new Tracker(undefined, () => 0, { onAhead: () => { times++ } })
+  for (const version of [10, 10, 9, 11]) tracker.learn(at(version), 'x-aptos-')
+  t.equal(times, 2)
+})
+
+t.test('the oldest version shown is the one that live nodes can serve, whoever stamped the head, and is forgotten with the chain', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.bound({ version: 5n, blockHeight: 1n })
+  t.equal(tracker.position, undefined, 'without a head there is nothing to show it with')
+  tracker.learn(at(100), 'x-aptos-')
+  t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
+  tracker.learn(at(110), 'x-aptos-')
+  t.same([tracker.position?.head.version, tracker.position?.oldest], [110n, { version: 5n, blockHeight: 1n }])
+  const shown = tracker.stamped
+  tracker.bound({ version: 5n, blockHeight: 1n })
+  t.equal(tracker.stamped, shown, 'the same word changes nothing')
+  tracker.bound({ version: 60n, blockHeight: 6n })
+  t.same(tracker.position?.oldest, { version: 60n, blockHeight: 6n })
+  t.equal(tracker.learn(at(20, 90_000), 'x-aptos-'), 'reset')
+  t.same(tracker.position, at(20, 90_000))
+  for (const forget of [(): void => { tracker.settle({ id: 4, generation: 9 }, undefined, false) }, () => { tracker.unsettle() }]) {
+    tracker.bound({ version: 7n, blockHeight: 7n })
+    forget()
+    tracker.learn(at(30, 90_010), 'x-aptos-')
+    t.same(tracker.position, at(30, 90_010))
+  }
+})
+
+t.test('an oldest version above the head that is shown waits for its head: no history begins above its end', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.bound({ version: 5n, blockHeight: 1n })
+  // A node that was read for an audit, say, whose head is heard of with the next poll.
+  tracker.bound({ version: 101n, blockHeight: 11n })
+  t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
+  tracker.hear({ position: at(100), family: 'x-aptos-' })
+  t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
+  tracker.learn(at(101), 'x-aptos-')
+  t.same(tracker.position?.oldest, { version: 101n, blockHeight: 11n })
+})

@@ -1,0 +1,154 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { configSchema } from '../../src/config/schema.js'
+import { adminApp } from '../../src/http/admin-app.js'
+import { ask } from '../support/client.js'
+import { hurryClients } from '../support/hurried.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { until } from '../support/until.js'
+import { varveAtSandbox } from '../support/varve.js'
+
+type Parts = Parameters<typeof adminApp>[0]
+
+/** An admin listener whose readiness a test may hold back. */
+async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.1'): Promise<string> {
+  const app = adminApp({
+    metrics: { contentType: 'text/plain', text: async () => '' },
+    readiness: async () => ({ ready: true, degraded: [] }),
+    status: async () => ({}),
+    onUnforeseen: () => {},
+    purging: { token: () => null, purge: async () => ({ everywhere: true }) },
+    ...change
+  })
+  t.teardown(async () => { await app.close() })
+  return await app.listen({ port: 0, host })
+}
+
+interface Client {
+  readonly socket: Socket
+  readonly closed: Promise<unknown>
+  text: string
+}
+
+async function clientOf (t: Test, url: string, sent: string): Promise<Client> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  t.teardown(() => { socket.destroy() })
+  const client: Client = { socket, closed: new Promise(resolve => { socket.once('close', resolve) }), text: '' }
+  socket.on('error', () => {}).on('data', (chunk: Buffer) => { client.text += chunk.toString('latin1') })
+  await once(socket, 'connect')
+  socket.write(sent)
+  return client
+}
+
+const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+
+t.test('a client that never ends its head or its body is answered 408 and closed within ten seconds', async t => {
+  const url = await listening(t, { purging: { token: () => 'secret', purge: async () => ({ everywhere: true }) } })
+  const post = 'POST /purge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{'
+  const began = performance.now()
+  const slow = await Promise.all(['', 'GET /healthz HTTP/1.1\r\nHost: lo', post].map(async sent => await clientOf(t, url, sent)))
+  await Promise.all(slow.map(async ({ closed }) => { await closed }))
+  t.ok(performance.now() - began < 10_000)
+  for (const { text } of slow) {
+    t.match(text, /^HTTP\/1\.1 408 .*\r\n\r\n\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/s)
+  }
+})
+
+t.test('bytes that are no request are answered 400 in the shape of a node', async t => {
+  const text = await sendRaw(await listening(t), 'nonsense\r\n\r\n')
+  t.match(text, /^HTTP\/1\.1 400 .*"error_code":"web_framework_error"/s)
+})
+
+t.test('of more than 64 connections the longest idle one is closed, and the new one is served', async t => {
+  hurryClients(t, 20)
+  const url = await listening(t)
+  const clients: Client[] = []
+  for (let nth = 0; nth < 64; nth++) {
+    const client = await clientOf(t, url, wire('/healthz'))
+    await until(() => client.text.endsWith('"alive"}'), 'a response comes')
+    clients.push(client)
+  }
+  const [first, ...others] = clients
+  // Makes every other connection less idle than the first.
+  await new Promise(resolve => { setTimeout(resolve, 100) })
+  for (const { socket } of others) socket.write(wire('/healthz'))
+  await until(() => others.every(({ text }) => statusesIn(text).length === 2), 'each is served again')
+  await new Promise(resolve => { setTimeout(resolve, 100) })
+  const late = await clientOf(t, url, wire('/healthz'))
+  await until(() => late.text.endsWith('"alive"}'), 'the new one is served')
+  await first?.closed
+  for (const { socket } of others) t.notOk(socket.destroyed)
+})
+
+t.test('where all 64 connections wait for a response the new one is closed, and the operator is told', async t => {
+  hurryClients(t, 20)
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => { release = resolve })
+  const full: unknown[][] = []
+  let asked = 0
+  const url = await listening(t, {
+    readiness: async () => {
+      asked++
+      await held
+      return { ready: true, degraded: [] }
+    },
+    onFull: (...told) => { full.push(told) }
+  })
+  const clients = await Promise.all(Array.from({ length: 64 }, async () => await clientOf(t, url, wire('/readyz'))))
+  await until(() => asked === 64, 'all wait')
+  const late = await clientOf(t, url, wire('/healthz'))
+  await late.closed
+  t.equal(late.text, '')
+  await until(() => full.length > 0, 'the operator is told')
+  t.same(full[0], [1, 64])
+  release()
+  await until(() => clients.every(({ text }) => text.includes('"ready":true')), 'those that waited are served')
+})
+
+t.test('on loopback a Host that is no address, no localhost and not in admin.hosts is refused', async t => {
+  const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret', hosts: ['Admin.Example'] } })
+  const { port } = new URL(varve.adminUrl)
+  const withHost = async (host: string, target = '/status.json') => await ask(varve.adminUrl, target, { headers: { host } })
+  for (const host of ['127.0.0.1', `127.0.0.1:${port}`, 'localhost', `LocalHost:${port}`, 'localhost:9', '[::1]', `[::1]:${port}`, '192.0.2.7:9464', 'admin.example', `ADMIN.example:${port}`]) {
+    t.equal((await withHost(host)).status, 200, host)
+  }
+  const strange = ['evil.example', `evil.example:${port}`, 'localhost.evil.example', 'evil-localhost', '127.0.0.1.evil.example', '1.2.3', '[evil.example]', '::1', '[::1', 'localhost:x', 'localhost:9:9', '127.0.0.1@evil.example', 'sub.admin.example', ' ']
+  for (const host of strange) {
+    for (const target of ['/status.json', '/metrics', '/healthz', '/readyz', '/status', '/nowhere']) {
+      const got = await withHost(host, target)
+      t.match([got.status, got.headers['content-type'], JSON.parse(got.body)], [403, /^application\/json/, { message: /admin\.hosts/, error_code: 'web_framework_error', vm_error_code: null }], `${host} ${target}`)
+    }
+  }
+  t.match(await sendRaw(varve.adminUrl, 'GET /healthz HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n'), /^HTTP\/1\.1 403 /)
+  const purge = async (host: string) => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { host, authorization: 'Bearer secret' }, body: '{"all":true}' })
+  t.match(await purge('evil.example'), { status: 403, body: /admin\.hosts/ })
+  t.match(await purge('localhost'), { status: 200 })
+  await varve.exchange(configSchema.parse({ upstreams: [{ name: 'node', url: sandbox.url }], admin: { token: 'secret', hosts: ['evil.example'] } }))
+  t.equal((await withHost('evil.example')).status, 200, 'a reload changes the names')
+  t.equal((await withHost('admin.example')).status, 403)
+})
+
+t.test('a client of HTTP/1.0 that sends no Host is served, since no page can make a browser do that', async t => {
+  t.match(await sendRaw(await listening(t), 'GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /)
+})
+
+t.test('on an address of other networks any Host is taken, since names lead there on purpose', async t => {
+  const url = (await listening(t, {}, '0.0.0.0')).replace('0.0.0.0', '127.0.0.1')
+  t.equal((await ask(url, '/healthz', { headers: { host: 'varve.monitoring' } })).status, 200)
+})
+
+t.test('with workers the admin listener looks at Host too', async t => {
+  const { varve } = await varveAtSandbox(t, {}, { workers: 2, admin: { hosts: ['ops.example'] } })
+  t.match(await ask(varve.adminUrl, '/healthz', { headers: { host: 'evil.example' } }), { status: 403 })
+  t.match(await ask(varve.adminUrl, '/healthz', { headers: { host: 'ops.example:1' } }), { status: 200 })
+})
+
+t.test('admin.hosts takes names alone: an address with a port, a URL or a pattern is a mistake', async t => {
+  for (const host of ['a.example:9464', 'http://a.example', '*.example', '', 'a b', 'a/b']) {
+    const { error } = configSchema.safeParse({ admin: { hosts: [host] } })
+    t.match(error?.issues, [{ path: ['admin', 'hosts', 0], message: /^expected a host name/ }], host)
+  }
+  t.same(configSchema.parse({ admin: { hosts: ['a.example', 'localhost'] } }).admin.hosts, ['a.example', 'localhost'])
+})

@@ -1,0 +1,198 @@
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import { type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { cipherListOf } from '../../src/config/ciphers.js'
+import { Certificate, type Identity } from '../../src/http/certificate.js'
+import { certificate, certificateKey, lockedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
+import { until } from '../support/until.js'
+
+const dayMs = 86_400_000
+const terms = { minVersion: 'TLSv1.2', ciphers: cipherListOf(null) } as const
+const first = new X509Certificate(certificate)
+const second = new X509Certificate(renewedCertificate)
+
+/** A certificate in files that a test may change, looked at when the test says so, at a time that is the test's. */
+function inFiles (t: Test, cert = certificate, key = certificateKey) {
+  const dir = t.testdir({ 'c.pem': cert, 'k.pem': key })
+  const [certFile, keyFile] = [join(dir, 'c.pem'), join(dir, 'k.pem')]
+  const log: Array<Record<string, unknown>> = []
+  const shown: Identity[] = []
+  const clock = { ms: Date.parse(second.validFrom) + dayMs }
+  const held = new Certificate({ certFile, keyFile, terms, wallClockMs: () => clock.ms, log: pino({}, { write: line => log.push(JSON.parse(line)) }), everyMs: 3_600_000 })
+  held.watch(identity => shown.push(identity))
+  t.teardown(() => { held.close() })
+  return { held, log, shown, clock, certFile, keyFile, write: (cert: string, key: string) => { writeFileSync(certFile, cert); writeFileSync(keyFile, key) } }
+}
+
+t.test('a renewed certificate is taken when it is found the same twice, and the log says until when it is valid', async t => {
+  const { held, log, shown, write } = inFiles(t)
+  await held.look()
+  write(renewedCertificate, renewedKey)
+  await held.look()
+  t.equal(shown.length, 0, 'it may still be being written')
+  await held.look()
+  await held.look()
+  t.same(shown.map(({ cert }) => cert.toString()), [renewedCertificate])
+  t.same([held.notAfterSeconds, held.complaints], [Date.parse(second.validTo) / 1000, []])
+  t.match(log, [{ level: 30, msg: 'a renewed certificate is in use', notAfter: new Date(second.validTo).toISOString() }])
+  t.equal(log.length, 1)
+})
+
+t.test('what cannot be used is refused once in the log, however often it is looked at, and is taken when it has been mended', async t => {
+  const half = renewedCertificate.slice(0, 300)
+  const cases: Array<[what: string, cert: string, key: string, reason: RegExp]> = [
+    ['key and certificate of two renewals', renewedCertificate, certificateKey, /no certificate with its key/],
+    ['half a certificate', half, renewedKey, /no certificate with its key/],
+    ['a chain of which the second is cut', `${renewedCertificate}\n${half}`, renewedKey, /no certificate with its key/],
+    ['empty files', '', '', /no certificate with its key/],
+    ['a key with a passphrase', renewedCertificate, lockedKey, /locked with a passphrase/]
+  ]
+  for (const [what, cert, key, reason] of cases) {
+    const { held, log, shown, write } = inFiles(t)
+    write(cert, key)
+    for (let nth = 0; nth < 5; nth++) await held.look()
+    t.match([log.length, log[0]], [1, { level: 50, reason, msg: /refused, and the one before stays in use/ }], what)
+    t.match(held.complaints, [/^a renewed certificate is refused: /], what)
+    t.same([shown.length, held.identity.cert.toString()], [0, certificate], what)
+    await t.rejects(held.renewed(), { message: reason }, 'an operator who asks for it is told so')
+    write(renewedCertificate, renewedKey)
+    for (let nth = 0; nth < 3; nth++) await held.look()
+    t.same([shown.length, held.complaints, log.length], [1, [], 2], what)
+  }
+})
+
+t.test('a file that is gone for a moment is nothing to tell of, and one that stays away is told of once', async t => {
+  const { held, log, write, certFile } = inFiles(t)
+  rmSync(certFile)
+  await held.look()
+  write(certificate, certificateKey)
+  await held.look()
+  await held.look()
+  t.same([log, held.complaints], [[], []])
+  rmSync(certFile)
+  for (let nth = 0; nth < 4; nth++) await held.look()
+  t.match([log.length, log[0]], [1, { level: 50, reason: /ENOENT/ }])
+  write(certificate, certificateKey)
+  await held.look()
+  t.same(held.complaints, [], 'the one in use is back')
+})
+
+t.test('one that has expired, or is not valid yet, does not take the place of one that is; its time may come', async t => {
+  const { held, log, shown, clock, write } = inFiles(t)
+  clock.ms = Date.parse(second.validFrom) - dayMs
+  write(renewedCertificate, renewedKey)
+  for (let nth = 0; nth < 3; nth++) await held.look()
+  t.match([log.length, log[0], shown.length], [1, { reason: /^it is valid from .*Z only$/ }, 0])
+  clock.ms += 2 * dayMs
+  await held.look()
+  t.equal(shown.length, 1)
+  clock.ms = Date.parse(first.validTo) + dayMs
+  write(certificate, certificateKey)
+  for (let nth = 0; nth < 3; nth++) await held.look()
+  t.match([log.at(-1), shown.length], [{ reason: /^it has expired on .*Z$/ }, 1])
+})
+
+t.test('an operator is told days before the one in use ends, later where it is one of a few days, and when it has', async t => {
+  const { held, clock } = inFiles(t)
+  const end = Date.parse(first.validTo)
+  const at = (beforeMs: number): string[] => {
+    clock.ms = end - beforeMs
+    return held.complaints
+  }
+  t.same(at(8 * dayMs), [])
+  t.same(at(6 * dayMs), [`the certificate in use expires on ${new Date(end).toISOString()}`])
+  t.same(at(-1), [`the certificate in use has expired on ${new Date(end).toISOString()}`])
+})
+
+t.test('a pair that cannot be used is no start: two that do not belong together, and a key that is locked', async t => {
+  t.throws(() => inFiles(t, certificate, renewedKey), { message: /^tls\.certFile and tls\.keyFile are no certificate with its key: / })
+  t.throws(() => inFiles(t, renewedCertificate, lockedKey), { message: 'tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without' })
+})
+
+t.test('looks come by themselves, one at a time', async t => {
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const held = new Certificate({ certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem'), terms, wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }), everyMs: 5 })
+  t.teardown(() => { held.close() })
+  const shown: Identity[] = []
+  held.watch(identity => shown.push(identity))
+  writeFileSync(join(dir, 'k.pem'), renewedKey)
+  writeFileSync(join(dir, 'c.pem'), renewedCertificate)
+  await until(() => shown.length > 0, 'it is found')
+  t.equal(shown.length, 1)
+  held.close()
+  // One that is under way would have seen the files as they were.
+  await held.look()
+  writeFileSync(join(dir, 'k.pem'), certificateKey)
+  writeFileSync(join(dir, 'c.pem'), certificate)
+  await Promise.all([held.look(), held.look(), held.look()])
+  t.equal(shown.length, 1, 'three at the same time are one')
+  await held.look()
+  t.equal(shown.length, 2)
+})
+
+/** A listener that shows a certificate kept as Kubernetes keeps secrets: behind a link that is turned. */
+async function listener (t: Test) {
+  const dir = t.testdir({ old: { 'c.pem': certificate, 'k.pem': certificateKey }, new: { 'c.pem': renewedCertificate, 'k.pem': renewedKey } })
+  const link = join(dir, 'now')
+  symlinkSync(join(dir, 'old'), link)
+  const held = new Certificate({ certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem'), terms, wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }) })
+  const server = createServer({ ...held.identity }, (_request, response) => { response.end('well') })
+  held.watch(identity => { server.setSecureContext(identity) })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { held.close(); server.closeAllConnections(); server.close() })
+  const { port } = server.address() as AddressInfo
+  return {
+    held,
+    turn: () => { symlinkSync(join(dir, 'new'), `${link}.next`); renameSync(`${link}.next`, link) },
+    to: async (options: ConnectionOptions = {}): Promise<TLSSocket> => {
+      const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options })
+      t.teardown(() => { socket.destroy() })
+      await Promise.race([once(socket, 'secureConnect'), once(socket, 'error').then(([error]) => { throw error })])
+      return socket
+    }
+  }
+}
+
+async function says (socket: TLSSocket): Promise<string> {
+  const heard = once(socket, 'data')
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  return String((await heard)[0])
+}
+
+t.test('a connection that is open goes on with the old certificate, a new one sees the new one, and so does one that resumes a session', async t => {
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+    const { held, turn, to } = await listener(t)
+    const open = await to({ maxVersion: version })
+    const ticket = new Promise<Buffer>(resolve => open.once('session', resolve))
+    t.match(await says(open), /^HTTP\/1\.1 200 OK[^]*well/)
+    const session = open.getSession() ?? await ticket
+    turn()
+    await held.look()
+    await held.look()
+    t.match(await says(open), /^HTTP\/1\.1 200 OK[^]*well/)
+    t.equal(open.getPeerCertificate().fingerprint256, first.fingerprint256)
+    t.equal((await to({ maxVersion: version })).getPeerCertificate().fingerprint256, second.fingerprint256)
+    const resumed = await to({ maxVersion: version, session: version === 'TLSv1.2' ? session : await ticket })
+    t.equal(resumed.isSessionReused(), false)
+    t.equal(resumed.getPeerCertificate().fingerprint256, second.fingerprint256, version)
+  }
+})
+
+t.test('before and after a renewal no TLS below 1.2 is spoken, and nothing but HTTP/1.1', async t => {
+  const { held, turn, to } = await listener(t)
+  for (const when of ['before', 'after']) {
+    await t.rejects(to({ minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }), { message: /alert protocol version/ }, when)
+    t.equal((await to({ ALPNProtocols: ['h2', 'http/1.1'] })).alpnProtocol, 'http/1.1')
+    await t.rejects(to({ ALPNProtocols: ['h2'] }), { message: /no application protocol/ })
+    turn()
+    await held.look()
+    await held.look()
+  }
+})

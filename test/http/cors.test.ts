@@ -1,0 +1,128 @@
+import { type IncomingHttpHeaders } from 'node:http'
+import t, { type Test } from 'tap'
+import { namesOf, positionLines } from '../../src/api/position.js'
+import { Refusal } from '../../src/api/refusal.js'
+import { type AllowedOrigins, Cors } from '../../src/http/cors.js'
+
+const page = 'https://explorer.example'
+const families = ['x-node-', 'x-aptos-']
+const open = new Cors('*')
+
+// Flat lines as a record; a name that stands twice would be a fault of its own.
+function record (t: Test, lines: readonly string[]): Record<string, string> {
+  const entries = lines.flatMap((name, at) => at % 2 === 0 ? [[name, lines[at + 1] ?? ''] as const] : [])
+  const found = Object.fromEntries(entries)
+  t.equal(Object.keys(found).length * 2, lines.length, 'every line stands once and has a value')
+  return found
+}
+
+function exposed (cors: Cors, of: readonly string[]): string[] {
+  const lines = cors.linesFor(page, of)
+  return (lines[lines.indexOf('access-control-expose-headers') + 1] ?? '').split(', ')
+}
+
+function preflight (origins: AllowedOrigins, change: IncomingHttpHeaders = {}): ReturnType<Cors['preflight']> {
+  return new Cors(origins).preflight({ origin: page, 'access-control-request-method': 'GET', ...change })
+}
+
+t.test('a page of any origin may read, with its credentials, as it may at a node', async t => {
+  for (const origin of [page, 'http://localhost:3000', 'null', 'chrome-extension://abc', 'x'.repeat(512)]) {
+    t.ok(open.isEchoed(origin), origin)
+    t.match(record(t, open.linesFor(origin, families)), { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' })
+  }
+})
+
+t.test('the caller\'s Vary line is left to the caller', async t => {
+  t.same(Object.keys(record(t, open.linesFor(page, families))), ['access-control-allow-origin', 'access-control-allow-credentials', 'access-control-expose-headers'])
+})
+
+t.test('an answer to a client that is no page of another origin says nothing of origins', async t => {
+  t.same(open.linesFor(undefined, families), [])
+  t.notOk(open.isEchoed(undefined))
+})
+
+t.test('what cannot be one origin is never echoed, so nobody can write header lines of their own', async t => {
+  for (const origin of ['', ' ', `${page}, https://other.example`, `${page}\r\nset-cookie: a=b`, `${page}\0`, 'https://ünder.example', '\u007f', 'x'.repeat(513)]) {
+    t.same(open.linesFor(origin, families), [], JSON.stringify(origin))
+    t.notOk(open.isEchoed(origin))
+    t.equal(preflight('*', { origin }), undefined, 'nor does it ask first')
+    t.same(new Cors([origin]).linesFor(origin, families), [], 'not even where it is configured')
+  }
+})
+
+t.test('where origins are listed, a page of any other may not read', async t => {
+  const listed = new Cors([page, 'null'])
+  t.equal(record(t, listed.linesFor(page, families))['access-control-allow-origin'], page)
+  t.ok(listed.isEchoed('null'))
+  for (const origin of ['https://other.example', `${page}:443`, `${page}/`, page.toUpperCase(), `${page}.evil.example`, '*']) {
+    t.same(listed.linesFor(origin, families), [], origin)
+    t.notOk(listed.isEchoed(origin))
+  }
+  t.same(new Cors([]).linesFor(page, families), [], 'and where the list is empty none may')
+})
+
+t.test('a page can see every header of the position and of the answer, in each family of names', async t => {
+  const position = { chainId: 4, head: { version: 9n, timestampUsec: 9n, epoch: 1n, blockHeight: 3n }, oldest: { version: 0n, blockHeight: 0n } }
+  const names = families.flatMap(family => [
+    ...positionLines(position, namesOf(family)).filter((_text, at) => at % 2 === 0), `${family}cursor`, `${family}gas-used`
+  ])
+  t.equal(names.length, 18)
+  const shown = exposed(open, families)
+  for (const name of [...names, 'x-aptos-archival-endpoint', 'etag', 'cache-status', 'retry-after']) t.ok(shown.includes(name), name)
+  t.equal(new Set(shown).size, shown.length)
+})
+
+t.test('when a node\'s family of names is learned, pages can see its headers from then on', async t => {
+  const cors = new Cors('*')
+  t.notOk(exposed(cors, ['x-node-']).some(name => name.startsWith('x-aptos-')))
+  t.ok(exposed(cors, families).includes('x-aptos-cursor'))
+  t.ok(exposed(cors, ['x-node-', 'x-other-']).includes('x-other-cursor'), 'another family of the same number')
+  t.notOk(exposed(cors, ['x-node-', 'x-other-']).includes('x-aptos-cursor'))
+  const growing = ['x-node-']
+  cors.linesFor(page, growing)
+  growing.push('x-aptos-')
+  t.ok(exposed(cors, growing).includes('x-aptos-cursor'), 'though it were the same array')
+})
+
+t.test('a browser that asks first is told what nodes tell it', async t => {
+  const names = 'content-type, x-aptos-client'
+  const grant = preflight('*', { 'access-control-request-method': 'POST', 'access-control-request-headers': names })
+  t.equal(grant?.status, 200)
+  t.same(record(t, grant?.lines ?? []), {
+    'access-control-allow-origin': page,
+    'access-control-allow-credentials': 'true',
+    'access-control-allow-methods': 'GET,POST',
+    'access-control-allow-headers': names,
+    'access-control-max-age': '86400',
+    vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
+    'content-length': '0'
+  })
+  t.equal(preflight([page])?.status, 200, 'also where its origin is listed')
+})
+
+t.test('a browser that names no headers is told that it may send any', async t => {
+  for (const names of [undefined, '']) {
+    const grant = preflight('*', names === undefined ? {} : { 'access-control-request-headers': names })
+    t.equal(record(t, grant?.lines ?? [])['access-control-allow-headers'], '*')
+  }
+})
+
+t.test('an OPTIONS request in which no browser asks first is no such request', async t => {
+  t.equal(open.preflight({}), undefined)
+  t.equal(open.preflight({ origin: page }), undefined)
+  t.equal(open.preflight({ 'access-control-request-method': 'GET' }), undefined)
+  t.equal(new Cors([]).preflight({ origin: page }), undefined)
+})
+
+t.test('a browser that asks for what is not allowed is refused in the node\'s shape', async t => {
+  const refused = (message: string, answer: ReturnType<Cors['preflight']>): void => {
+    t.ok(answer instanceof Refusal)
+    t.match(answer, { status: 403, code: 'web_framework_error', message })
+  }
+  for (const method of ['PUT', 'DELETE', 'HEAD', 'get', '', 'GET, POST']) refused('request-method not allowed', preflight('*', { 'access-control-request-method': method }))
+  refused('origin not allowed', preflight(['https://other.example'], { 'access-control-request-method': 'PUT' }))
+  for (const names of ['a\r\nset-cookie: b', 'a;b', 'a:b', '"a"', 'é', 'a\0']) {
+    refused('request-headers not allowed', preflight('*', { 'access-control-request-headers': names }))
+  }
+  t.equal(preflight('*', { 'access-control-request-headers': 'a'.repeat(10_000) })?.status, 200)
+})

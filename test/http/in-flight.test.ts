@@ -1,0 +1,33 @@
+import t from 'tap'
+import { type Reader, tooSlowFor } from '../../src/http/in-flight.js'
+
+const mega = 1024 * 1024
+
+function reader (bytesPerSecond: number, memory: ArrayBufferLike = new ArrayBuffer(mega), behindTicks = 60): Reader {
+  return { taking: { behindTicks, bytesPerSecond }, memory, queuedBytes: 64 * 1024 }
+}
+
+t.test('while responses in flight fit into memory, the slowest client is not cut', async t => {
+  t.same(tooSlowFor(3 * mega, [reader(0), reader(1), reader(2)]), [])
+})
+
+t.test('where memory in flight is short the slowest clients are cut, and no more than needed', async t => {
+  const readers = [reader(150_000), reader(0), reader(32_000), reader(90_000)]
+  t.strictSame(tooSlowFor(2 * mega, readers), [readers[1], readers[2]])
+})
+
+t.test('of equally slow clients the one that is behind for longest is cut', async t => {
+  const readers = [reader(0, undefined, 20), reader(0, undefined, 30), reader(0, undefined, 10)]
+  t.strictSame(tooSlowFor(2 * mega, readers), [readers[1]])
+})
+
+t.test('a client is not judged in its first six seconds, however short memory is', async t => {
+  t.same(tooSlowFor(0, [reader(0, undefined, 1), reader(0, undefined, 6)]), [])
+})
+
+t.test('a body that many clients read at a time is counted once', async t => {
+  const shared = new ArrayBuffer(mega)
+  const readers = Array.from({ length: 100 }, () => reader(0, shared))
+  t.same(tooSlowFor(mega, readers), [])
+  t.equal(tooSlowFor(mega - 1, readers).length, 100)
+})

@@ -1,0 +1,140 @@
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { publicApp } from '../../src/http/public-app.js'
+import { traceIdOf } from '../../src/http/trace-context.js'
+import { item } from '../support/client.js'
+import { partsAt } from '../support/parts.js'
+import { publicPartsOf } from '../support/public-parts.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { ok, stubNode } from '../support/stub-node.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const traceId = '0af7651916cd43dd8448eb211c80319c'
+const traceparent = `00-${traceId}-b7ad6b7169203331-01`
+const tracestate = 'vendor=t61rcWkgMzE,other=00f067aa0ba902b7'
+const traced = { headers: { traceparent, tracestate } }
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const spec = '/v1/spec.json'
+
+// What is no trace, as one or two header lines.
+const invalid: readonly string[][] = [
+  ['', '0', '00', traceId, `00-${traceId}`, `00-${traceId}-b7ad6b7169203331`, `00-${traceId}-b7ad6b7169203331-1`, `00-${traceId}-b7ad6b7169203331-011`],
+  [`00-${'0'.repeat(32)}-b7ad6b7169203331-01`, `00-${traceId}-${'0'.repeat(16)}-01`, `ff-${traceId}-b7ad6b7169203331-01`, `0-${traceId}-b7ad6b7169203331-01`],
+  [traceparent.toUpperCase(), traceparent.replace('a', 'g'), `${traceparent}-more`, `${traceparent}, ${traceparent}`, `"${traceparent}"`, `${traceparent}\t1`, traceparent.replaceAll('-', '_')],
+  [`01-${traceId}-b7ad6b7169203331-01.more`, `01-${traceId}-b7ad6b7169203331-01-a, ${traceparent}`, `01-${traceId}-b7ad6b7169203331-01-caf\xe9`, `01-${traceId}-b7ad6b7169203331-01-${'x'.repeat(500)}`]
+]
+
+const answered = (varve: TestVarve): Array<Record<string, unknown>> => varve.log.filter(({ msg }) => msg === 'answered')
+
+/** A node that answers everything, and what of traces each of its requests said. */
+async function heardOf (t: Test): Promise<{ url: string, traces: () => string[][] }> {
+  const stub = await stubNode(t, (request, response) => {
+    request.resume()
+    ok(response, '[]')
+  })
+  const tracesIn = (lines: string[]): string[] => lines.filter((_line, at) => /^trace/i.test(lines[at - at % 2] ?? ''))
+  return { url: stub.url, traces: () => stub.headers.map(tracesIn) }
+}
+
+t.test('a trace is read from a header of the form that the specification gives, and from nothing else', async t => {
+  t.equal(traceIdOf({ traceparent }), traceId)
+  t.equal(traceIdOf({ traceparent: `00-${traceId}-b7ad6b7169203331-00` }), traceId, 'sampled or not')
+  t.equal(traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01` }), traceId, 'a later version')
+  t.equal(traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01-what-the-future.will-be` }), traceId, 'and what it adds')
+  t.equal(traceIdOf({}), undefined)
+  t.equal(traceIdOf({ traceparent: [traceparent, traceparent] as never }), undefined)
+  for (const text of invalid.flat()) t.equal(traceIdOf({ traceparent: text }), undefined, text)
+})
+
+t.test('every access line bears the trace of its request beside the request\'s number, however it was answered', async t => {
+  const { url } = await heardOf(t)
+  const varve = await varveAt(t, url, { log: { access: true } })
+  const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
+    [modules, 'miss'], [modules, 'hit_memory'], [modules, 'hit_memory'], ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', item('u64', '"1"')], ['/v1/accounts/0x1/modules', 'forwarded'],
+    [spec, 'forwarded'], ['/v1/accounts/nobody/modules', 'rejected'], ['/v2/nowhere', 'rejected'], [modules, 'rejected', { method: 'DELETE' }],
+    [modules, 'preflight', { method: 'OPTIONS', headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' } }]
+  ]
+  for (const [target, , how = {}] of requests) await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
+  const lines = answered(varve)
+  t.same(lines.map(({ outcome }) => outcome), requests.map(([, outcome]) => outcome))
+  for (const line of lines) t.match(line, { id: /^req-/, traceId }, `${String(line['url'])} ${String(line['outcome'])}`)
+  t.equal(new Set(lines.map(({ id }) => id)).size, lines.length)
+  await varve.get(modules)
+  t.notOk('traceId' in (answered(varve).at(-1) ?? {}), 'none where a client says none')
+})
+
+t.test('what nobody foresaw is logged with the number and the trace of the request that it befell', async t => {
+  const { url } = await heardOf(t)
+  const { parts } = partsAt(t, url)
+  const log: Array<Record<string, unknown>> = []
+  const whole = publicPartsOf({ ...parts, settle: async () => { throw new TypeError('nobody foresaw this') } }, { log: pino({}, { write: line => log.push(JSON.parse(line)) }) })
+  const app = publicApp({ ...whole, config: { ...whole.config, log: { level: 'info', access: true } } })
+  t.teardown(async () => { await app.close() })
+  const at = await app.listen({ port: 0, host: '127.0.0.1' })
+  await sendRaw(at, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${traceparent}\r\n\r\n`)
+  t.match(log, [{ id: 'req-1', traceId, err: { message: 'nobody foresaw this' } }, { id: 'req-1', traceId, status: 500 }])
+})
+
+t.test('a trace goes to a node with what is passed on, as it came', async t => {
+  const { url, traces } = await heardOf(t)
+  const varve = await varveAt(t, url, { passThrough: 'all' })
+  await varve.get(spec, traced)
+  await varve.get('/v1/transactions/simulate', { ...traced, body: '{}' })
+  await varve.get(spec, { headers: { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` } })
+  t.same(traces().map(lines => Object.fromEntries(lines.flatMap((name, nth) => nth % 2 === 0 ? [[name.toLowerCase(), lines[nth + 1]]] : []))), [
+    { traceparent, tracestate }, { traceparent, tracestate }, { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` }
+  ])
+})
+
+t.test('what is no trace, or stands in several lines, goes nowhere, nor does the state of a trace that is not there', async t => {
+  const { url, traces } = await heardOf(t)
+  const varve = await varveAt(t, url, { log: { access: true } })
+  const asked = async (...lines: string[]): Promise<void> => {
+    const head = [`GET ${spec} HTTP/1.1`, 'Host: x', 'Connection: close', ...lines, `Tracestate: ${tracestate}`, '', ''].join('\r\n')
+    t.same(statusesIn(await sendRaw(varve.url, Buffer.from(head, 'latin1'))), [200], lines.join())
+  }
+  for (const text of invalid.flat()) await asked(`Traceparent: ${text}`)
+  await asked()
+  await asked(`Traceparent: ${traceparent}`, `Traceparent: ${traceparent}`)
+  await asked(`Traceparent: ${traceparent}`, `Traceparent: 00-${'1'.repeat(32)}-b7ad6b7169203331-01`)
+  t.same(traces().flat(), [])
+  t.equal(traces().length, invalid.flat().length + 3)
+  t.notOk(answered(varve).some(line => 'traceId' in line))
+  await asked('Connection: traceparent', `Traceparent: ${traceparent}`)
+  t.same(traces().flat(), [], 'nor what a client keeps to its own connection')
+})
+
+t.test('no known read brings a trace to a node: not the one that misses, nor one that joins it, nor one of the moment', async t => {
+  const waiting: Array<() => void> = []
+  const stub = await stubNode(t, (request, response) => {
+    request.resume()
+    waiting.push(() => { ok(response, '[]') })
+  })
+  const varve = await varveAt(t, stub.url, { log: { access: true } })
+  const other = '1'.repeat(32)
+  const first = varve.get(modules, traced)
+  await until(() => waiting.length === 1, 'the node is asked')
+  const second = varve.get(modules, { headers: { traceparent: traceparent.replace(traceId, other), tracestate } })
+  const moving = varve.get('/v1/accounts/0x1/modules', traced)
+  const page = varve.get('/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=1', traced)
+  const posted = varve.get('/v1/tables/0x5eed/item?ledger_version=500', { ...item('u64', '"1"'), headers: { 'content-type': 'application/json', ...traced.headers } })
+  await until(() => waiting.length === 4, 'and for all but the second')
+  for (const answer of waiting) answer()
+  await Promise.all([first, second, moving, page, posted])
+  t.same(stub.headers.flat().filter(text => /trace/i.test(text) || text.includes(traceId) || text.includes(other)), [])
+  t.same(answered(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(), [['collapsed', other], ['miss', traceId]], 'each has its own in the log')
+})
+
+t.test('whatever stands where a trace should, not a byte of it gets into the log', async t => {
+  const { url } = await heardOf(t)
+  const varve = await varveAt(t, url, { log: { access: true } })
+  const evil = ['evil"},{"level":60', `${traceparent}\u001b[31mevil`, 'evil\\u000a', `${traceparent}","evil":"`, '\xe9vil evil', `${traceparent.slice(0, -2)}evil`, 'evil'.repeat(1000)]
+  for (const text of evil) {
+    for (const target of [modules, spec, '/v2/nowhere']) await sendRaw(varve.url, Buffer.from(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${text}\r\n\r\n`, 'latin1'))
+  }
+  // One of them holds a byte that no header may.
+  t.ok(answered(varve).length >= 3 * (evil.length - 1))
+  const written = JSON.stringify(varve.log)
+  for (const text of ['vil', '\\u001b', '\u001b']) t.notOk(written.includes(text), text)
+})

@@ -1,0 +1,66 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { printed } from '../../src/cache/printed.js'
+import { type Reply } from '../../src/proxy/stamp.js'
+import { writeHead } from '../../src/http/write-head.js'
+import { sendRaw } from '../support/raw.js'
+
+const lines = ['X-NODE-CHAIN-ID', '4', 'cache-status', 'varve; hit; detail=memory', 'content-type', 'application/json', 'content-length', '4', 'etag', '"a"']
+const kept: Reply = { status: 200, lines, text: printed(lines), body: Buffer.from('[42]') }
+const missing: Reply = { ...kept, status: 404 }
+
+// Under /printed the lines go out as they were printed before, elsewhere Node prints them.
+async function server (t: Test, reply: Reply, more: string[]): Promise<string> {
+  const answer = (request: IncomingMessage, response: Parameters<typeof writeHead>[0]): void => {
+    writeHead(response, request.url === '/printed' ? reply : { ...reply, text: undefined }, more)
+    response.end(request.method === 'HEAD' ? undefined : reply.body)
+  }
+  const listening: Server = createServer({ keepAliveTimeout: 72_000 }, answer).listen(0, '127.0.0.1')
+  t.teardown(() => { listening.close() })
+  await once(listening, 'listening')
+  return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+}
+
+// Node puts the lines that it makes itself behind the others.
+const sorted = (wire: string): string[] => wire.replace(/^date: .*$/gim, 'Date: now').split('\r\n').sort()
+
+t.test('a head that was printed before is on the wire what Node would have printed, whoever asks and whatever is added', async t => {
+  const requests = {
+    'an ordinary one': 'GET TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
+    'one that keeps the connection, then another': 'GET TARGET HTTP/1.1\r\nhost: a\r\n\r\nGET TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
+    'of an old client': 'GET TARGET HTTP/1.0\r\n\r\n',
+    'of an old client that keeps its connection': 'GET TARGET HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET TARGET HTTP/1.0\r\n\r\n',
+    'for the head alone': 'HEAD TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
+    'of one who expects to be told to go on': 'GET TARGET HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n'
+  }
+  const additions = [[], ['access-control-allow-origin', 'https://a.example', 'vary', 'Origin'], ['connection', 'close']]
+  for (const reply of [kept, missing]) {
+    for (const more of additions) {
+      const url = await server(t, reply, more)
+      for (const [what, request] of Object.entries(requests)) {
+        const ours = await sendRaw(url, request.replaceAll('TARGET', '/printed'))
+        const nodes = await sendRaw(url, request.replaceAll('TARGET', '/by-node'))
+        t.same(sorted(ours), sorted(nodes), `${reply.status}, ${what}, with ${more.join(' ')}`)
+        // That it went the short way shows in the order.
+        if (what === 'an ordinary one') t.ok(ours.indexOf('etag') < ours.indexOf('content-length') && nodes.indexOf('etag') > nodes.indexOf('content-length'))
+        t.match(ours, /^HTTP\/1\.1 (?:200 OK|404 Not Found|100 Continue)\r\n/)
+      }
+    }
+  }
+})
+
+t.test('a line that must not be written is refused by Node itself, and nothing is sent', async t => {
+  const bad = ['etag', '"a"\r\nx: y']
+  const reply: Reply = { ...kept, lines: bad, text: printed(bad) }
+  const answers = createServer((_request, response) => {
+    t.throws(() => { writeHead(response, reply, []) }, { code: 'ERR_INVALID_CHAR' })
+    t.notOk(response.headersSent)
+    writeHead(response, { status: 500, lines: [], body: undefined }, [])
+    response.end()
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => { answers.close() })
+  await once(answers, 'listening')
+  t.notMatch(await sendRaw(`http://127.0.0.1:${(answers.address() as AddressInfo).port}`, 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'), /x: y|500 OK/)
+})

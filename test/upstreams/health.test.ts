@@ -1,0 +1,95 @@
+import t from 'tap'
+import { Health } from '../../src/upstreams/health.js'
+import { restOf } from '../../src/upstreams/retry-after.js'
+
+t.test('after five failures in a row a node is sick, and after one answer it is well', async t => {
+  const health = new Health(() => 0)
+  for (let failure = 1; failure <= 4; failure++) health.failed('timeout')
+  t.ok(health.isWell)
+  health.failed('timeout')
+  t.same([health.isOpen, health.isWell], [true, false])
+  health.answered()
+  t.same([health.isOpen, health.isWell], [false, true])
+  for (let failure = 1; failure <= 4; failure++) health.failed('timeout')
+  t.notOk(health.isOpen, 'what came before an answer counts no more')
+})
+
+t.test('a node is up from its first answer on, not when it is dead, and not while its circuit is open', async t => {
+  const health = new Health(() => 0)
+  t.notOk(health.isUp)
+  health.probed()
+  t.ok(health.isUp)
+  health.failed('timeout')
+  t.ok(health.isUp, 'one read that fails is no word on the node')
+  health.failed('refused', true)
+  t.notOk(health.isUp)
+  health.probed()
+  t.ok(health.isUp, 'what did not answer at all and does again is mended')
+  const silent = new Health(() => 0)
+  silent.rest(1)
+  t.ok(silent.isUp, 'to ask for rest is an answer')
+})
+
+t.test('while reads fail and the node itself answers, its own answers close nothing', async t => {
+  const health = new Health(() => 0)
+  health.answered()
+  health.took(500)
+  for (let failure = 1; failure <= 5; failure++) {
+    health.failed('timeout')
+    health.probed()
+  }
+  t.same([health.isOpen, health.isUp, health.isWell], [true, false, false])
+  health.answered()
+  t.same([health.isOpen, health.isUp, health.tookMs], [false, true, undefined], 'what it took before it was mended counts no more')
+})
+
+t.test('who asks for rest has it for as long, and for no longer than an hour', async t => {
+  const clock = { ms: 0 }
+  const health = new Health(() => clock.ms)
+  health.rest(2000)
+  clock.ms = 1999
+  t.same([health.isResting, health.isWell, health.isOpen], [true, false, false])
+  clock.ms = 2000
+  t.ok(health.isWell)
+  health.rest(5000)
+  health.rest(1000)
+  clock.ms += 4000
+  t.ok(health.isResting, 'a shorter rest ends no longer one')
+  health.rest(1e12)
+  clock.ms += 3_600_000
+  t.ok(health.isWell)
+})
+
+t.test('the load of a node is how long another question would take: its answers of late, times those under way', async t => {
+  const health = new Health(() => 0)
+  t.equal(health.load, 0)
+  health.took(100)
+  t.equal(health.load, 100)
+  health.began()
+  t.equal(health.load, 200)
+  health.ended()
+  for (let nth = 0; nth < 50; nth++) health.took(10)
+  t.ok(Math.abs(health.load - 10) < 1, 'what was long ago is forgotten')
+})
+
+t.test('what went wrong last is known until something goes well', async t => {
+  const health = new Health(() => 0)
+  t.same([health.lastFailure, health.tookMs, health.underWay], [undefined, undefined, 0])
+  health.failed('timeout')
+  health.failed('it answers 500')
+  t.equal(health.lastFailure, 'it answers 500')
+  health.began()
+  health.took(4)
+  health.answered()
+  t.same([health.lastFailure, health.tookMs, health.underWay], [undefined, 4, 1])
+})
+
+t.test('Retry-After is read in seconds or as a date, and anything else asks for a moment', async t => {
+  const wall = Date.UTC(2026, 0, 1)
+  const cases: Array<[text: string | undefined, ms: number]> = [
+    ['0', 0], ['7', 7000], [' 7 ', 7000], ['Thu, 01 Jan 2026 00:00:30 GMT', 30_000], ['Thu, 01 Jan 2026 00:00:00 GMT', 0], ['Wed, 31 Dec 2025 00:00:00 GMT', 0],
+    [undefined, 1000], ['', 1000], ['-1', 1000], ['1.5', 1000], ['soon', 1000], ['2027', 2_027_000], ['9999999999', 1000], ['Xyz, 99 Foo', 1000]
+  ]
+  for (const [text, ms] of cases) t.equal(restOf(text, undefined, wall), ms, String(text))
+  t.equal(restOf('Thu, 01 Jan 2026 00:00:30 GMT', 'Thu, 01 Jan 2026 00:00:10 GMT', wall - 86_400_000), 20_000, 'by the clock of who asks for it')
+})

@@ -1,0 +1,89 @@
+import t from 'tap'
+import { LiveReleases } from '../../src/upstreams/live-releases.js'
+
+function releasesAt (): { releases: LiveReleases, now: { s: number } } {
+  const now = { s: 0 }
+  return { releases: new LiveReleases(() => now.s * 1000), now }
+}
+
+t.test('while no release is known, none is gone, also when other replicas know theirs', async t => {
+  const { releases } = releasesAt()
+  t.equal(releases.isGone('a'), false)
+  releases.heard(['b'])
+  t.equal(releases.isGone('a'), false)
+  t.same(releases.own, [])
+})
+
+t.test('a release that this process\'s node has left is gone, unless another replica\'s node runs it still', async t => {
+  const { releases, now } = releasesAt()
+  releases.saw('a')
+  releases.heard(['a'])
+  now.s = 15
+  releases.saw('b')
+  t.same(releases.own, ['b'])
+  t.equal(releases.isGone('a'), false)
+  t.equal(releases.isGone('b'), false)
+  releases.heard(['b'])
+  t.equal(releases.isGone('a'), true)
+  t.equal(releases.isGone('b'), false)
+  releases.heard([])
+  t.equal(releases.isGone('b'), false, 'what its own node said last is never gone')
+})
+
+t.test('behind one address with nodes of two releases both are current, for as long as both are met', async t => {
+  const { releases, now } = releasesAt()
+  releases.saw('a')
+  now.s = 15
+  releases.saw('b')
+  t.equal(releases.isGone('a'), true, 'as far as anyone can tell')
+  for (const release of ['a', 'b', 'b', 'a', 'a', 'b', 'b', 'b']) {
+    now.s += 15
+    releases.saw(release)
+    t.same([releases.isGone('a'), releases.isGone('b')], [false, false], String(now.s))
+    t.same([...releases.own].sort(), ['a', 'b'])
+  }
+  for (let polls = 0; polls < 3; polls++) {
+    now.s += 15
+    releases.saw('b')
+  }
+  t.equal(releases.isGone('a'), true, 'the last of the old release was met a minute ago')
+  t.same(releases.own, ['b'])
+})
+
+t.test('a release that comes back after more than a minute was rolled back to: the other is gone', async t => {
+  const { releases, now } = releasesAt()
+  releases.saw('a')
+  now.s = 30
+  releases.saw('b')
+  now.s = 75
+  releases.saw('b')
+  releases.saw('a')
+  t.equal(releases.isGone('b'), true)
+  t.same(releases.own, ['a'])
+})
+
+t.test('releases that were met long ago are forgotten, so that they take no room', async t => {
+  const { releases, now } = releasesAt()
+  for (let nth = 0; nth < 500; nth++) {
+    now.s += 1
+    releases.saw(`r${nth}`)
+    releases.saw(`r${Math.max(0, nth - 1)}`)
+  }
+  t.ok(releases.own.length <= 62, String(releases.own.length))
+})
+
+t.test('of several nodes each has its own release, and one that is down has none', async t => {
+  const { releases, now } = releasesAt()
+  const up = new Set(['n1', 'n2'])
+  releases.watch(node => up.has(node))
+  releases.saw('a', 'n1')
+  releases.saw('b', 'n2')
+  t.same([releases.isGone('a'), releases.isGone('b')], [false, false])
+  t.same([...releases.own].sort(), ['a', 'b'])
+  up.delete('n1')
+  t.same([releases.isGone('a'), releases.isGone('b')], [true, false])
+  up.add('n1')
+  now.s = 15
+  releases.saw('b', 'n1')
+  t.same([releases.isGone('a'), releases.own.join()], [true, 'b'])
+})
