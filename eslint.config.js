@@ -21,6 +21,9 @@ export default [
       '@typescript-eslint/no-non-null-assertion': 'error'
     }
   },
-  { files: ['src/http/page/*.js'], languageOptions: { globals: { requestAnimationFrame: 'readonly', ResizeObserver: 'readonly' } } },
+  {
+    files: ['src/http/page/*.js'],
+    languageOptions: { globals: { requestAnimationFrame: 'readonly', ResizeObserver: 'readonly' } }
+  },
   { files: ['test/**/*.ts'], rules: { 'max-lines': 'off' } }
 ]

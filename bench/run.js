@@ -1,4 +1,5 @@
-// `npm run bench`: builds varve, measures each claim beside its peers, in turn, and prints ratios of medians with their spread.
+// `npm run bench`: builds varve, measures each claim beside its peers, in turn, and prints ratios of medians with their
+// spread.
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { compile } from '../scripts/compile.js'
@@ -17,7 +18,8 @@ import { machineHere } from './support/machine.js'
 import { tableOf } from './support/table.js'
 import { lookForTools } from './support/tools.js'
 
-// In the order of the issue that asked for them; sharing.js stays apart, since it compares varve with varve and has no target.
+// In the order of the issue that asked for them; sharing.js stays apart, since it compares varve with varve and has no
+// target.
 const claims = [hotKey, trace, miss, redisHit, burst, memory, startUp]
 
 const asked = readArguments(process.argv.slice(2), claims.map(({ name }) => name))
@@ -32,8 +34,9 @@ giveUpOn(await compile())
 const tools = await lookForTools()
 for (const sentence of tools.missing) say(sentence)
 const cores = await coresHere(tools.paths.taskset)
-if (cores === undefined) say('nothing is pinned to a core here: the load and the servers take each other\'s time, so read ratios with care')
-else await pinThisProcess(tools.paths.taskset, cores.rest)
+if (cores === undefined) {
+  say('nothing is pinned to a core here: the load and the servers take each other\'s time, so read ratios with care')
+} else await pinThisProcess(tools.paths.taskset, cores.rest)
 
 const results = await measureAll(new Bench(asked, tools, cores))
 const measured = results.filter(({ figures }) => figures !== undefined)
@@ -71,13 +74,30 @@ async function measureAll (bench) {
 }
 
 function targetsOf (results) {
-  const rows = results.flatMap(({ name, targets }) => targets.map(({ what, wanted, text, reached }) => [name, what, wanted, text, reached ? 'yes' : 'no']))
+  const rows = results.flatMap(({ name, targets }) =>
+    targets.map(({ what, wanted, text, reached }) => [name, what, wanted, text, reached ? 'yes' : 'no'])
+  )
   return rows.length === 0 ? '' : `\n## targets\n\n${tableOf(['claim', 'what', 'wanted', 'measured', 'reached'], rows)}`
 }
 
 async function keep (results) {
   const file = 'bench/results.json'
   const kept = results.map(({ tables, ...rest }) => rest)
-  await writeFile(at(file), `${JSON.stringify({ measuredAt: new Date().toISOString(), rounds: asked.rounds, seconds: asked.seconds, machine: machineHere(tools, cores), claims: kept }, undefined, 2)}\n`)
+  await writeFile(
+    at(file),
+    `${
+      JSON.stringify(
+        {
+          measuredAt: new Date().toISOString(),
+          rounds: asked.rounds,
+          seconds: asked.seconds,
+          machine: machineHere(tools, cores),
+          claims: kept
+        },
+        undefined,
+        2
+      )
+    }\n`
+  )
   say(`every figure is in ${file}`)
 }

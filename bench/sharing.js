@@ -1,6 +1,7 @@
-// What replicas gain by sharing through Redis, on one trace, and what a hit there costs beside one in memory and a read of the node.
-// `npm run build && node bench/sharing.js`; a redis-server must be on PATH. Everything runs on loopback and ends with it.
-// No claim of `npm run bench`: it compares varve with varve, has no target, and its table is the README's.
+// What replicas gain by sharing through Redis, on one trace, and what a hit there costs beside one in memory and a read
+// of the node. `npm run build && node bench/sharing.js`; a redis-server must be on PATH. Everything runs on loopback
+// and ends with it. No claim of `npm run bench`: it compares varve with varve, has no target, and its table is the
+// README's.
 import { giveUpOn } from '../scripts/ground.js'
 import { inParallel, lineOf } from './support/ask.js'
 import { Bench } from './support/bench.js'
@@ -16,7 +17,9 @@ const distinct = 2_000
 const atOnce = 16
 // Unpinned: several replicas are to have what cores there are.
 const bench = new Bench({}, await lookForTools(), undefined)
-if (bench.tools.paths['redis-server'] === undefined) giveUpOn('a redis-server is needed on PATH; the Debian package redis-server brings it')
+if (bench.tools.paths['redis-server'] === undefined) {
+  giveUpOn('a redis-server is needed on PATH; the Debian package redis-server brings it')
+}
 
 const redis = await startRedis(bench)
 const node = await startSandbox(bench)
@@ -28,14 +31,20 @@ process.exit()
 /** Reads served for each read of the node, with one replica, two and four behind a balancer that takes turns. */
 async function gain () {
   const trace = traceOf(1)
-  console.log(`${trace.length} reads of ${new Set(trace).size} spellings, skewed, dealt to the replicas in turn; reads served for each read of the node:\n`)
+  console.log(
+    `${trace.length} reads of ${
+      new Set(trace).size
+    } spellings, skewed, dealt to the replicas in turn; reads served for each read of the node:\n`
+  )
   console.log('| replicas | without Redis | with Redis |\n|---|---|---|')
   for (const count of [1, 2, 4]) {
     const figures = []
     for (const shared of [false, true]) {
       await redis.client.flushall()
       const replicas = await Promise.all(Array.from({ length: count }, async () => await startReplica(shared)))
-      await inParallel(trace, atOnce, async (target, at) => { await get(replicas[at % count], target) })
+      await inParallel(trace, atOnce, async (target, at) => {
+        await get(replicas[at % count], target)
+      })
       const asked = (await Promise.all(replicas.map(nodeReads))).reduce((a, b) => a + b)
       figures.push(`${(trace.length / asked).toFixed(2)} (${asked} node reads)`)
       await Promise.all(replicas.map(replica => replica.stop()))
@@ -53,7 +62,11 @@ async function cost () {
   for (const target of targets) {
     times['straight from the node'].push((await get(node, target)).ms)
     times['a miss'].push(timeOf(await get(first, target), 'fwd=uri-miss'))
-    while (!await isShared(target)) await new Promise(resolve => { setImmediate(resolve) })
+    while (!await isShared(target)) {
+      await new Promise(resolve => {
+        setImmediate(resolve)
+      })
+    }
     times['a Redis hit'].push(timeOf(await get(second, target), 'detail=redis'))
     times['a memory hit'].push(timeOf(await get(second, target), 'detail=memory'))
   }
@@ -94,7 +107,9 @@ function traceOf (seed) {
   return Array.from({ length: reads }, () => {
     const rank = Math.floor(distinct * draw() ** 3)
     const version = 18_000 - rank * 7
-    return rank % 4 === 0 ? `/v1/blocks/by_version/${version}` : `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+    return rank % 4 === 0
+      ? `/v1/blocks/by_version/${version}`
+      : `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
   })
 }
 

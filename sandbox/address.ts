@@ -11,7 +11,9 @@ export function addressOf (digits: string): Address {
   return digits.padStart(64, '0')
 }
 
-/** Reads an address where the prefix may be left out; an upper-case `0X` is refused, as nodes do outside of type tags. */
+/**
+ * Reads an address where the prefix may be left out; an upper-case `0X` is refused, as nodes do outside of type tags.
+ */
 export function readAddress (text: string): Address | undefined {
   return padAddress(text.startsWith('0x') ? text.slice(2) : text)
 }

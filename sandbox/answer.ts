@@ -66,7 +66,9 @@ function dispatch (method: string, segments: readonly string[]): { answer: Route
   const route = routeOf(segments)
   if (route === undefined) throw framework('not found', 404)
   // What can be read can be asked for by its head alone.
-  if (method !== route.method && !(method === 'HEAD' && route.method === 'GET')) throw framework('method not allowed', 405)
+  if (method !== route.method && !(method === 'HEAD' && route.method === 'GET')) {
+    throw framework('method not allowed', 405)
+  }
   return { answer: route.answer, params: segments.filter((_, index) => route.path[index] === ':') }
 }
 

@@ -4,16 +4,25 @@ import { type Ledger } from './ledger.js'
 import { resourceAt } from './resources.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
-/** What an account has of an asset: what lies in its coin store and in its primary store, and nothing where it has neither. */
+/**
+ * What an account has of an asset: what lies in its coin store and in its primary store, and nothing where it has
+ * neither.
+ */
 export function balanceAt (ledger: Ledger, address: Address, asset: StructTag | Address, version: bigint): bigint {
-  const coins = typeof asset === 'string' ? 0n : amountIn(ledger, address, `0x1::coin::CoinStore<${printTypeTag(asset)}>`, version)
+  const coins = typeof asset === 'string'
+    ? 0n
+    : amountIn(ledger, address, `0x1::coin::CoinStore<${printTypeTag(asset)}>`, version)
   const metadata = typeof asset === 'string' ? asset : printTypeTag(asset) === chainCoin ? chainAsset : undefined
-  return coins + (metadata === undefined ? 0n : amountIn(ledger, primaryStore(address, metadata), '0x1::fungible_asset::FungibleStore', version))
+  return coins +
+    (metadata === undefined
+      ? 0n
+      : amountIn(ledger, primaryStore(address, metadata), '0x1::fungible_asset::FungibleStore', version))
 }
 
 function amountIn (ledger: Ledger, address: Address, type: string, version: bigint): bigint {
   const tag = readStructTag(type)
   const resource = tag && resourceAt(ledger, address, tag, version)
-  // Both kinds of store tell the amount in a u64 of their own: the coin store first, the fungible store after its metadata.
+  // Both kinds of store tell the amount in a u64 of their own: the coin store first, the fungible store after its
+  // metadata.
   return resource === undefined ? 0n : resource.value.bytes.readBigUInt64LE(type.includes('FungibleStore') ? 32 : 0)
 }

@@ -46,7 +46,8 @@ export function bookingOf (ledger: Ledger, version: bigint): Booking | undefined
 export function isBooked (ledger: Ledger, key: bigint, version: bigint): boolean {
   const lane = lanes[Number(key % BigInt(lanes.length))]
   const turn = key / BigInt(lanes.length)
-  return lane !== undefined && hasHappened(ledger, turn, lane.written, version) && !hasHappened(ledger, turn, lane.deleted, version)
+  return lane !== undefined && hasHappened(ledger, turn, lane.written, version) &&
+    !hasHappened(ledger, turn, lane.deleted, version)
 }
 
 /** Whether a transaction that may be of any kind writes or deletes the resource that goes again. */

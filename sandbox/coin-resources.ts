@@ -25,10 +25,18 @@ export const coinStore: ResourcePlan = {
     const height = Number(ledger.blockOf(version).height)
     const { goneAt, backAt } = ledger.remaking ?? { goneAt: Infinity, backAt: Infinity }
     const [first, second] = depositLives(ledger)
-    if (first !== undefined && height < goneAt) return storeOf(ledger, first, 3n, begunWith + depositSum(ledger, countOf(ledger, first, version)), version)
+    if (first !== undefined && height < goneAt) {
+      return storeOf(ledger, first, 3n, begunWith + depositSum(ledger, countOf(ledger, first, version)), version)
+    }
     if (second === undefined || height < backAt) return undefined
     const before = depositsBefore(backAt)
-    return storeOf(ledger, second, 5n, depositSum(ledger, before + countOf(ledger, second, version)) - depositSum(ledger, before), version)
+    return storeOf(
+      ledger,
+      second,
+      5n,
+      depositSum(ledger, before + countOf(ledger, second, version)) - depositSum(ledger, before),
+      version
+    )
   }
 }
 
@@ -46,7 +54,10 @@ export function storePlans (address: Address): ResourcePlan[] {
     if (balance === undefined) return undefined
     return {
       handles: {},
-      value: structValue([['metadata', structValue([['inner', addressValue(chainAsset)]])], ['balance', u64Value(balance)], ['frozen', boolValue(false)]])
+      value: structValue([['metadata', structValue([['inner', addressValue(chainAsset)]])], [
+        'balance',
+        u64Value(balance)
+      ], ['frozen', boolValue(false)]])
     }
   }
   return [{ type: '0x1::fungible_asset::FungibleStore', at: owned }]
@@ -54,9 +65,14 @@ export function storePlans (address: Address): ResourcePlan[] {
 
 /** The resources of the chain's own coin as a fungible asset. */
 export const assetResources: readonly ResourcePlan[] = [
-  plain('0x1::fungible_asset::Metadata', () => structValue([
-    ['name', textValue('Aptos Coin')], ['symbol', textValue('APT')], ['decimals', u8Value(8)], ['icon_uri', textValue('')], ['project_uri', textValue('')]
-  ]))
+  plain('0x1::fungible_asset::Metadata', () =>
+    structValue([
+      ['name', textValue('Aptos Coin')],
+      ['symbol', textValue('APT')],
+      ['decimals', u8Value(8)],
+      ['icon_uri', textValue('')],
+      ['project_uri', textValue('')]
+    ]))
 ]
 
 // What the destroyed coin store held has moved here, as in the migration of coins.

@@ -23,10 +23,14 @@ export async function control (node: Node, request: IncomingMessage, response: S
 
 function steer ({ ledger, faults }: Node, action: string, params: URLSearchParams, body: Buffer): string | undefined {
   switch (action) {
-    case 'GET /sandbox': return undefined
-    case 'POST /sandbox/grow': return counted(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
-    case 'POST /sandbox/prune': return counted(params.get('height') ?? '', height => ledger.pruneTo(height))
-    case 'POST /sandbox/remake': return counted(params.get('blocks') ?? '10', blocks => ledger.remake(blocks))
+    case 'GET /sandbox':
+      return undefined
+    case 'POST /sandbox/grow':
+      return counted(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
+    case 'POST /sandbox/prune':
+      return counted(params.get('height') ?? '', height => ledger.pruneTo(height))
+    case 'POST /sandbox/remake':
+      return counted(params.get('blocks') ?? '10', blocks => ledger.remake(blocks))
     case 'POST /sandbox/faults': {
       const fault = parsed(body)
       if (!isFault(fault)) return 'a fault is a JSON object with a known "kind"'
@@ -36,7 +40,8 @@ function steer ({ ledger, faults }: Node, action: string, params: URLSearchParam
     case 'DELETE /sandbox/faults':
       faults.clear()
       return undefined
-    default: return 'not found'
+    default:
+      return 'not found'
   }
 }
 

@@ -9,7 +9,9 @@ export function isPreflight (method: string | undefined, headers: IncomingHttpHe
 /** The answer to a browser that asks first: any origin may read and post, with whatever headers. */
 export function preflightReply (headers: IncomingHttpHeaders): Reply {
   const method = headers['access-control-request-method']
-  if (method !== 'GET' && method !== 'POST') return reply(403, 'framework', errorBody('request-method not allowed', 'web_framework_error'))
+  if (method !== 'GET' && method !== 'POST') {
+    return reply(403, 'framework', errorBody('request-method not allowed', 'web_framework_error'))
+  }
   return {
     status: 200,
     headers: [

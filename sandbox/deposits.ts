@@ -34,7 +34,9 @@ export function depositsBefore (height: number): number {
 /** The sum of the first deposits of the chain, counted as if the coin store had never been destroyed. */
 export function depositSum (ledger: Ledger, count: number): bigint {
   const sums = ledger.depositSums
-  for (let next = sums.length; next <= count; next++) sums.push(BigInt(String(sums.at(-1))) + amountOf(ledger, next - 1))
+  for (let next = sums.length; next <= count; next++) {
+    sums.push(BigInt(String(sums.at(-1))) + amountOf(ledger, next - 1))
+  }
   return BigInt(String(sums[count]))
 }
 

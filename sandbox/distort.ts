@@ -8,17 +8,24 @@ const page = '<!doctype html><html><head><title>Provider</title></head><body>Ple
 /** What a fault makes of the true answer. */
 export function distorted (truth: Reply, fault: Fault, stamp: Stamp): Reply {
   switch (fault.kind) {
-    case 'error': return problemReply(problemOf(fault), stamp)
-    case 'rateLimited': return {
-      status: 429,
-      headers: [['content-type', 'text/plain; charset=utf-8'], ['retry-after', fault.retryAfter ?? '1']],
-      body: Buffer.from(rateText)
-    }
-    case 'html': return { status: 200, headers: [['content-type', 'text/html; charset=utf-8']], body: Buffer.from(page) }
-    case 'panic200': return reply(200, 'framework', errorBody('internal error', 'internal_error'))
-    case 'body': return { ...truth, body: Buffer.from(fault.body) }
-    case 'headers': return { ...truth, headers: changed(truth.headers, fault.set ?? {}, fault.remove ?? []) }
-    default: return truth
+    case 'error':
+      return problemReply(problemOf(fault), stamp)
+    case 'rateLimited':
+      return {
+        status: 429,
+        headers: [['content-type', 'text/plain; charset=utf-8'], ['retry-after', fault.retryAfter ?? '1']],
+        body: Buffer.from(rateText)
+      }
+    case 'html':
+      return { status: 200, headers: [['content-type', 'text/html; charset=utf-8']], body: Buffer.from(page) }
+    case 'panic200':
+      return reply(200, 'framework', errorBody('internal error', 'internal_error'))
+    case 'body':
+      return { ...truth, body: Buffer.from(fault.body) }
+    case 'headers':
+      return { ...truth, headers: changed(truth.headers, fault.set ?? {}, fault.remove ?? []) }
+    default:
+      return truth
   }
 }
 
@@ -39,7 +46,11 @@ function sourceOf (fault: ErrorFault): Source {
   return stamped ? 'ledger' : 'verification'
 }
 
-function changed (headers: Reply['headers'], set: Readonly<Record<string, string>>, remove: readonly string[]): Reply['headers'] {
+function changed (
+  headers: Reply['headers'],
+  set: Readonly<Record<string, string>>,
+  remove: readonly string[]
+): Reply['headers'] {
   const gone = new Set([...Object.keys(set), ...remove].map(name => name.toLowerCase()))
   return [...headers.filter(([name]) => !gone.has(name.toLowerCase())), ...Object.entries(set)]
 }

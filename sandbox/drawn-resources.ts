@@ -7,8 +7,18 @@ import { readStructTag } from './type-tag.js'
 const held = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'address']
 
 // So many that a listing has pages; some were not there at first, and some went again.
-const types = ['0x42::game::Cell', '0x42::shop::Item', ...[...held, ...held.map(type => `vector<${type}>`), '0x1::string::String', '0x42::shop::Item',
-  '0x1::option::Option<u64>', '0x1::object::Object<0x42::game::Cell>'].map(type => `0x42::game::Line<${type}>`)]
+const types = [
+  '0x42::game::Cell',
+  '0x42::shop::Item',
+  ...[
+    ...held,
+    ...held.map(type => `vector<${type}>`),
+    '0x1::string::String',
+    '0x42::shop::Item',
+    '0x1::option::Option<u64>',
+    '0x1::object::Object<0x42::game::Cell>'
+  ].map(type => `0x42::game::Line<${type}>`)
+]
 
 /** The resources of an account that plays: their values are drawn anew after as many versions as each of them takes. */
 export function drawnResources (address: Address): ResourcePlan[] {

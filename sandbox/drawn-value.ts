@@ -17,9 +17,12 @@ const words = ['alder', 'Ñandú', 'basalt', '漂礫', 'esker', 'kvart "kis"', '
 /** Draws a value of a type; undefined when the sandbox does not know the type. */
 export function drawValue (type: TypeTag, draws: Draws): DrawnValue | undefined {
   switch (type.kind) {
-    case 'primitive': return drawPrimitive(type.name, draws)
-    case 'vector': return drawVector(type.of, draws, draws.below(5))
-    case 'struct': return drawStruct(type, draws)
+    case 'primitive':
+      return drawPrimitive(type.name, draws)
+    case 'vector':
+      return drawVector(type.of, draws, draws.below(5))
+    case 'struct':
+      return drawStruct(type, draws)
   }
 }
 

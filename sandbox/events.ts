@@ -69,8 +69,16 @@ export function eventRecord (event: LedgerEvent): EventRecord {
 export function eventBytes (event: LedgerEvent): Buffer {
   const [module, name] = event.type
   return Buffer.concat([
-    u64Bytes(event.version), Buffer.from([0]), u64Bytes(event.creationNumber), addressBytes(event.account),
-    u64Bytes(event.sequence), Buffer.from([7]), addressBytes(one), textBytes(module), textBytes(name), Buffer.from([0]),
+    u64Bytes(event.version),
+    Buffer.from([0]),
+    u64Bytes(event.creationNumber),
+    addressBytes(event.account),
+    u64Bytes(event.sequence),
+    Buffer.from([7]),
+    addressBytes(one),
+    textBytes(module),
+    textBytes(name),
+    Buffer.from([0]),
     sizedBytes(event.bytes)
   ])
 }
@@ -94,8 +102,14 @@ function newBlockEvent (ledger: Ledger, block: Block): LedgerEvent {
       time_microseconds: String(block.timestampUsec)
     },
     bytes: Buffer.concat([
-      Buffer.from(block.hash.slice(2), 'hex'), u64Bytes(block.epoch), u64Bytes(block.height), u64Bytes(block.height),
-      sizedBytes(integerBytes(0xf8n, 1)), Buffer.from(proposer.slice(2), 'hex'), sequenceBytes([]), u64Bytes(block.timestampUsec)
+      Buffer.from(block.hash.slice(2), 'hex'),
+      u64Bytes(block.epoch),
+      u64Bytes(block.height),
+      u64Bytes(block.height),
+      sizedBytes(integerBytes(0xf8n, 1)),
+      Buffer.from(proposer.slice(2), 'hex'),
+      sequenceBytes([]),
+      u64Bytes(block.timestampUsec)
     ])
   }
 }

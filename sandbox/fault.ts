@@ -22,7 +22,13 @@ export type FaultKind =
   /** Ends the connection within the body: after half of the promised length, or before the last chunk. */
   | { readonly kind: 'cutShort', readonly chunked?: boolean }
   /** Answers an error of the node's own shape. */
-  | { readonly kind: 'error', readonly code: ErrorCode, readonly status?: number, readonly stamped?: boolean, readonly message?: string }
+  | {
+    readonly kind: 'error',
+    readonly code: ErrorCode,
+    readonly status?: number,
+    readonly stamped?: boolean,
+    readonly message?: string
+  }
   /** Answers 429 in plain text, as gateways do. */
   | { readonly kind: 'rateLimited', readonly retryAfter?: string }
   /** Answers bytes that are not HTTP. */
@@ -65,5 +71,6 @@ const kinds: Readonly<Record<FaultKind['kind'], true>> = {
 
 /** Whether something from outside is a fault, as far as its kind tells. */
 export function isFault (value: unknown): value is Fault {
-  return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string' && Object.hasOwn(kinds, value.kind)
+  return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string' &&
+    Object.hasOwn(kinds, value.kind)
 }

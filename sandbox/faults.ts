@@ -17,7 +17,9 @@ export interface Strike {
   readonly holds: readonly Hold[]
 }
 
-interface Entry extends ActiveFault { left: number }
+interface Entry extends ActiveFault {
+  left: number
+}
 
 /** The faults that the node is told to have. */
 export class Faults {
@@ -39,7 +41,11 @@ export class Faults {
   add (fault: Fault): { remove: () => void } {
     const entry = { fault, vantage: vantageOf(fault, this.#ledger), left: fault.times ?? Infinity }
     this.#entries.add(entry)
-    return { remove: () => { this.#entries.delete(entry) } }
+    return {
+      remove: () => {
+        this.#entries.delete(entry)
+      }
+    }
   }
 
   /** Ends every fault, and lets go of everything held. */
@@ -50,7 +56,9 @@ export class Faults {
 
   /** Holds matching requests until it is released; with `late` the state is read on arrival and answered on release. */
   hold (match?: EndpointName, { late = false }: { late?: boolean } = {}): Hold {
-    const hold = new Hold(match, late, () => { this.#holds.delete(hold) })
+    const hold = new Hold(match, late, () => {
+      this.#holds.delete(hold)
+    })
     this.#holds.add(hold)
     return hold
   }

@@ -44,22 +44,45 @@ export const frameworkResources: readonly ResourcePlan[] = [
     }
   },
   plain('0x1::chain_id::ChainId', ({ chainId }) => structValue([['id', u8Value(chainId)]])),
-  plain('0x1::timestamp::CurrentTimeMicroseconds', (ledger, version) => structValue([['microseconds', u64Value(ledger.blockOf(version).timestampUsec)]])),
-  plain('0x1::version::Version', (ledger, version) => structValue([['major', u64Value(ledger.blockOf(version).epoch)]])),
+  plain(
+    '0x1::timestamp::CurrentTimeMicroseconds',
+    (ledger, version) => structValue([['microseconds', u64Value(ledger.blockOf(version).timestampUsec)]])
+  ),
+  plain(
+    '0x1::version::Version',
+    (ledger, version) => structValue([['major', u64Value(ledger.blockOf(version).epoch)]])
+  ),
   plain('0x1::state_storage::StateStorageUsage', (ledger, version) => {
     const { epoch } = ledger.blockOf(version)
-    return structValue([['epoch', u64Value(epoch)], ['usage', structValue([['items', u64Value(epoch * 1_009n)], ['bytes', u64Value(epoch * 65_537n)]])]])
+    return structValue([['epoch', u64Value(epoch)], [
+      'usage',
+      structValue([['items', u64Value(epoch * 1_009n)], ['bytes', u64Value(epoch * 65_537n)]])
+    ]])
   }),
-  plain('0x1::transaction_fee::TransactionFee', () => structValue([['burn_percentage', u8Value(100)], ['enabled', boolValue(true)]])),
-  plain('0x1::gas_schedule::GasScheduleV2', ledger => structValue([['feature_version', u64Value(13n)], ['entries', bytesValue(digest(ledger.seed, 'gas schedule'))]])),
-  plain('0x1::coin::CoinInfo<0x1::aptos_coin::AptosCoin>', (ledger, version) => structValue([
-    ['name', textValue('Aptos Coin')],
-    ['symbol', textValue('APT')],
-    ['decimals', u8Value(8)],
-    ['supply', optionValue(structValue([['aggregator', optionValue()], ['integer', optionValue(supply(ledger, version))]]))]
-  ]))
+  plain(
+    '0x1::transaction_fee::TransactionFee',
+    () => structValue([['burn_percentage', u8Value(100)], ['enabled', boolValue(true)]])
+  ),
+  plain(
+    '0x1::gas_schedule::GasScheduleV2',
+    ledger =>
+      structValue([['feature_version', u64Value(13n)], ['entries', bytesValue(digest(ledger.seed, 'gas schedule'))]])
+  ),
+  plain('0x1::coin::CoinInfo<0x1::aptos_coin::AptosCoin>', (ledger, version) =>
+    structValue([
+      ['name', textValue('Aptos Coin')],
+      ['symbol', textValue('APT')],
+      ['decimals', u8Value(8)],
+      [
+        'supply',
+        optionValue(structValue([['aggregator', optionValue()], ['integer', optionValue(supply(ledger, version))]]))
+      ]
+    ]))
 ]
 
 function supply (ledger: Ledger, version: bigint) {
-  return structValue([['value', u128Value(10n ** 17n + ledger.blockOf(version).height)], ['limit', u128Value(2n ** 128n - 1n)]])
+  return structValue([['value', u128Value(10n ** 17n + ledger.blockOf(version).height)], [
+    'limit',
+    u128Value(2n ** 128n - 1n)
+  ]])
 }

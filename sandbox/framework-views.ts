@@ -13,5 +13,7 @@ export const frameworkViews = {
 
 /** Those of a module of the framework; none for any other module. */
 export function viewsOf (address: string, module: string): Readonly<Record<string, Declared>> {
-  return address === '0x1' && Object.hasOwn(frameworkViews, module) ? frameworkViews[module as keyof typeof frameworkViews] : {}
+  return address === '0x1' && Object.hasOwn(frameworkViews, module)
+    ? frameworkViews[module as keyof typeof frameworkViews]
+    : {}
 }

@@ -18,8 +18,12 @@ export class Hold {
     this.match = match
     this.late = late
     this.#onRelease = onRelease
-    this.arrived = new Promise(resolve => { this.#arrive = resolve })
-    this.released = new Promise(resolve => { this.#release = resolve })
+    this.arrived = new Promise(resolve => {
+      this.#arrive = resolve
+    })
+    this.released = new Promise(resolve => {
+      this.#release = resolve
+    })
   }
 
   /** How many requests have come. */

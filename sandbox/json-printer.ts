@@ -1,17 +1,28 @@
 import { type Json } from './json-reader.js'
 
 const short: Record<string, string> = {
-  '"': '\\"', '\\': '\\\\', '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t'
+  '"': '\\"',
+  '\\': '\\\\',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t'
 }
 
 /** Prints compactly, in the order and with the number text that was read. */
 export function printJson (value: Json): string {
   switch (value.kind) {
-    case 'null': return 'null'
-    case 'bool': return String(value.value)
-    case 'number': return value.text
-    case 'string': return printString(value.value)
-    case 'array': return `[${value.items.map(printJson).join(',')}]`
+    case 'null':
+      return 'null'
+    case 'bool':
+      return String(value.value)
+    case 'number':
+      return value.text
+    case 'string':
+      return printString(value.value)
+    case 'array':
+      return `[${value.items.map(printJson).join(',')}]`
     case 'object':
       return `{${[...value.members].map(([name, member]) => `${printString(name)}:${printJson(member)}`).join(',')}}`
   }

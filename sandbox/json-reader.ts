@@ -52,7 +52,10 @@ class Reader {
     if (this.#take('null')) return { kind: 'null' }
     if (this.#take('true')) return { kind: 'bool', value: true }
     if (this.#take('false')) return { kind: 'bool', value: false }
-    return { kind: 'number', text: this.#match(/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y, 'expected value') }
+    return {
+      kind: 'number',
+      text: this.#match(/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y, 'expected value')
+    }
   }
 
   #nested (read: () => Json): Json {
@@ -81,7 +84,8 @@ class Reader {
   #array (): Json {
     const items: Json[] = []
     if (this.#closes(']')) return { kind: 'array', items }
-    do items.push(this.#value()); while (this.#goesOn(']'))
+    do items.push(this.#value())
+    while (this.#goesOn(']'))
     return { kind: 'array', items }
   }
 

@@ -21,9 +21,12 @@ export function keyBytes (type: TypeTag, key: Json): Buffer {
 /** Turns a value into its bytes, or throws why it is none of its type. */
 export function valueBytes (type: TypeTag, key: Json): Buffer {
   switch (type.kind) {
-    case 'primitive': return primitiveBytes(type.name, key)
-    case 'vector': return vectorBytes(type.of, key)
-    case 'struct': return structBytes(type, key)
+    case 'primitive':
+      return primitiveBytes(type.name, key)
+    case 'vector':
+      return vectorBytes(type.of, key)
+    case 'struct':
+      return structBytes(type, key)
   }
 }
 

@@ -107,7 +107,10 @@ export class Ledger {
     }
   }
 
-  /** Lets the next block destroy the coin store of 0xcafe, and another one so many blocks later make it anew: this happens once. */
+  /**
+   * Lets the next block destroy the coin store of 0xcafe, and another one so many blocks later make it anew: this
+   * happens once.
+   */
   remake (blocks: number): void {
     if (this.remaking !== undefined && this.remaking.goneAt <= this.height) return
     this.remaking = { goneAt: this.height + 1, backAt: this.height + 1 + blocks }

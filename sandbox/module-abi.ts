@@ -5,7 +5,10 @@ import { oracleAbi, oracleAddress, viewRecord } from './oracle-module.js'
 import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
 
-const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], ['store', 'key']]
+const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], [
+  'store',
+  'key'
+]]
 const types = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::String', '&mut signer', 'u128']
 
 /** The record of a module, as a release renders it: the bytecode is of the chain, the ABI is not. */

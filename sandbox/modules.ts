@@ -20,15 +20,57 @@ interface Plan {
   readonly upgradeEvery: number
 }
 
-const framework = ['acl', 'any', 'bcs', 'code', 'coin', 'guid', 'util', 'block', 'chain', 'debug', 'error', 'event', 'stake',
-  'table', 'hash', 'math64', 'object', 'option', 'signer', 'string', 'vector', 'voting', 'account', 'genesis', 'vesting',
-  'version', 'pool_u64', 'timestamp', 'aptos_coin', 'governance', 'reconfiguration', 'fungible_asset',
-  'transaction_fee', 'primary_fungible_store']
+const framework = [
+  'acl',
+  'any',
+  'bcs',
+  'code',
+  'coin',
+  'guid',
+  'util',
+  'block',
+  'chain',
+  'debug',
+  'error',
+  'event',
+  'stake',
+  'table',
+  'hash',
+  'math64',
+  'object',
+  'option',
+  'signer',
+  'string',
+  'vector',
+  'voting',
+  'account',
+  'genesis',
+  'vesting',
+  'version',
+  'pool_u64',
+  'timestamp',
+  'aptos_coin',
+  'governance',
+  'reconfiguration',
+  'fungible_asset',
+  'transaction_fee',
+  'primary_fungible_store'
+]
 
 const plans: ReadonlyArray<readonly [string, Plan]> = [
   ['1', { names: framework, atStart: framework.length, addEvery: 0, upgradeEvery: 9_000 }],
-  ['42', { names: ['game', 'shop', 'board', 'tournament', 'season'], atStart: 3, addEvery: 2_500, upgradeEvery: 1_500 }],
-  ['cafe', { names: ['menu', 'till', 'barista', 'beans', 'loyalty', 'orders', 'milk', 'tips'], atStart: 1, addEvery: 900, upgradeEvery: 400 }],
+  ['42', {
+    names: ['game', 'shop', 'board', 'tournament', 'season'],
+    atStart: 3,
+    addEvery: 2_500,
+    upgradeEvery: 1_500
+  }],
+  ['cafe', {
+    names: ['menu', 'till', 'barista', 'beans', 'loyalty', 'orders', 'milk', 'tips'],
+    atStart: 1,
+    addEvery: 900,
+    upgradeEvery: 400
+  }],
   ['feed', { names: ['oracle'], atStart: 1, addEvery: 0, upgradeEvery: 5_000 }]
 ]
 

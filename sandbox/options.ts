@@ -42,7 +42,9 @@ export interface SandboxOptions {
 }
 
 /** The options of a running sandbox node. */
-export type Settings = Required<Omit<SandboxOptions, 'release' | 'remaking'>> & Pick<SandboxOptions, 'release' | 'remaking'>
+export type Settings =
+  & Required<Omit<SandboxOptions, 'release' | 'remaking'>>
+  & Pick<SandboxOptions, 'release' | 'remaking'>
 
 /** What a sandbox node is without being told. */
 export const defaults: Settings = {

@@ -37,7 +37,15 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
     name: 'oracle',
     friends: [],
     exposed_functions: [
-      { name: 'set_price', visibility: 'public', is_entry: true, is_view: false, generic_type_params: [], params: ['&signer', 'u64'], return: [] },
+      {
+        name: 'set_price',
+        visibility: 'public',
+        is_entry: true,
+        is_view: false,
+        generic_type_params: [],
+        params: ['&signer', 'u64'],
+        return: []
+      },
       ...Object.entries<Declared>(oracle).map(([name, declared]) => viewRecord(name, declared))
     ],
     structs: [{

@@ -53,8 +53,12 @@ export function plainU64Param (name: string, segment: string): bigint {
 /** A u64 in a path, decoded by the router and once more by its type. */
 export function u64Param (name: string, segment: string): bigint {
   const text = twice(segment)
-  return integer(text, maxU64, reason => pathProblem(name, 'string(U64)',
-    `Parsing u64 string ${JSON.stringify(text)} failed, caused by error: ${reason}`))
+  return integer(
+    text,
+    maxU64,
+    reason =>
+      pathProblem(name, 'string(U64)', `Parsing u64 string ${JSON.stringify(text)} failed, caused by error: ${reason}`)
+  )
 }
 
 /** A u64 in a query, decoded as a form and once more by its type. */
@@ -62,8 +66,16 @@ export function u64Query (query: ReadonlyMap<string, string>, name: string): big
   const text = query.get(name)
   if (text === undefined) return undefined
   const decoded = percentDecoded(text)
-  return integer(decoded, maxU64, reason => queryProblem(name, 'string(U64)',
-    `Parsing u64 string ${JSON.stringify(decoded)} failed, caused by error: ${reason}`))
+  return integer(
+    decoded,
+    maxU64,
+    reason =>
+      queryProblem(
+        name,
+        'string(U64)',
+        `Parsing u64 string ${JSON.stringify(decoded)} failed, caused by error: ${reason}`
+      )
+  )
 }
 
 /** The limit of a page: a u16. */
@@ -105,5 +117,8 @@ function pathProblem (name: string, type: string, reason: string): Problem {
 }
 
 function queryProblem (name: string, type: string, reason: string): Problem {
-  return framework(`failed to parse parameter \`${name}\`: failed to parse "${type}": ${reason} (occurred while parsing "optional<${type}>")`)
+  return framework(
+    `failed to parse parameter \`${name}\`: failed to parse "${type}": ${reason} (occurred while parsing ` +
+      `"optional<${type}>")`
+  )
 }

@@ -40,7 +40,13 @@ export class Problem extends Error {
   /** The code of the machine that ran into it, where one did. */
   readonly vmCode: number | null
 
-  constructor (source: Source, code: ErrorCode, message: string, status: number = statusOfCode[code], vmCode: number | null = null) {
+  constructor (
+    source: Source,
+    code: ErrorCode,
+    message: string,
+    status: number = statusOfCode[code],
+    vmCode: number | null = null
+  ) {
     super(message)
     this.source = source
     this.code = code
@@ -81,19 +87,29 @@ export function blockPruned (height: bigint): Problem {
 
 /** An item that a table does not hold; the key is told as it was sent. */
 export function itemNotFound (handle: Address, key: string, version: bigint): Problem {
-  return new Problem('ledger', 'table_item_not_found',
-    `Table Item not found by Table handle(${shortAddress(handle)}), Table key(${key}) and Ledger version(${version})`)
+  return new Problem(
+    'ledger',
+    'table_item_not_found',
+    `Table Item not found by Table handle(${shortAddress(handle)}), Table key(${key}) and Ledger version(${version})`
+  )
 }
 
 /** An address without an account. */
 export function accountNotFound (address: Address, version: bigint): Problem {
-  return new Problem('ledger', 'account_not_found', `Account not found by Address(${shortAddress(address)}) and Ledger version(${version})`)
+  return new Problem(
+    'ledger',
+    'account_not_found',
+    `Account not found by Address(${shortAddress(address)}) and Ledger version(${version})`
+  )
 }
 
 /** A module that an account does not have. */
 export function moduleNotFound (address: Address, name: string, version: bigint): Problem {
-  return new Problem('ledger', 'module_not_found',
-    `Module not found by Address(${shortAddress(address)}), Module name(${name}) and Ledger version(${version})`)
+  return new Problem(
+    'ledger',
+    'module_not_found',
+    `Module not found by Address(${shortAddress(address)}), Module name(${name}) and Ledger version(${version})`
+  )
 }
 
 /** A transaction that is neither committed nor waiting, or not committed yet. */
@@ -103,14 +119,23 @@ export function transactionNotFound (by: string): Problem {
 
 /** A resource that an account does not have. */
 export function resourceNotFound (address: Address, tag: StructTag, version: bigint): Problem {
-  return new Problem('ledger', 'resource_not_found',
-    `Resource not found by Address(${shortAddress(address)}), Struct tag(${printTypeTag(tag)}) and Ledger version(${version})`)
+  return new Problem(
+    'ledger',
+    'resource_not_found',
+    `Resource not found by Address(${shortAddress(address)}), Struct tag(${
+      printTypeTag(tag)
+    }) and Ledger version(${version})`
+  )
 }
 
 /** A field that a resource does not have. */
 export function fieldNotFound (address: Address, tag: StructTag, field: string, version: bigint): Problem {
-  return new Problem('ledger', 'struct_field_not_found', `Struct Field not found by Address(${shortAddress(address)}), ` +
-    `Struct tag(${printTypeTag(tag)}), Field name(${field}) and Ledger version(${version})`)
+  return new Problem(
+    'ledger',
+    'struct_field_not_found',
+    `Struct Field not found by Address(${shortAddress(address)}), ` +
+      `Struct tag(${printTypeTag(tag)}), Field name(${field}) and Ledger version(${version})`
+  )
 }
 
 /** Input that only the ledger can refuse. */

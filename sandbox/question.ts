@@ -38,7 +38,11 @@ export function formOf (question: Question, operation: string): Form {
   const form = acceptedForm(question.accept)
   const { jsonOutput, bcsOutput } = question.settings
   if (form === 'json' ? jsonOutput : bcsOutput) return form
-  throw new Problem('verification', 'api_disabled', `${operation} with ${form.toUpperCase()} output is disabled on this endpoint`)
+  throw new Problem(
+    'verification',
+    'api_disabled',
+    `${operation} with ${form.toUpperCase()} output is disabled on this endpoint`
+  )
 }
 
 /** The version to read: the head's where none is asked for, so that the stamp tells what was read. */

@@ -17,10 +17,16 @@ export function readAccount (question: Question): Reply {
   if (!question.settings.statelessAccounts && !hasAccount(address)) throw accountNotFound(address, version)
   const { ledger } = question.view
   if (form === 'bcs') return success(question, form, accountHeld(ledger, address, version).value.bytes)
-  return success(question, form, JSON.stringify({
-    sequence_number: String(sequenceAt(ledger, address, version)),
-    authentication_key: `0x${authenticationKey(ledger, address).toString('hex')}`
-  } satisfies Account))
+  return success(
+    question,
+    form,
+    JSON.stringify(
+      {
+        sequence_number: String(sequenceAt(ledger, address, version)),
+        authentication_key: `0x${authenticationKey(ledger, address).toString('hex')}`
+      } satisfies Account
+    )
+  )
 }
 
 /** Tells how much of a coin or of a fungible asset an account has: a bare number, which a double may not hold. */

@@ -10,7 +10,11 @@ import { transactionBytes, transactionRecord } from './transactions.js'
 /** Fetches the block that holds a version. */
 export function readBlockByVersion (question: Question): Reply {
   const asked = plainU64Param('version', paramOf(question, 0))
-  return readBlock(question, 'Get block by version', ({ ledger }) => ledger.blockOf(readableVersion(question.view, asked)))
+  return readBlock(
+    question,
+    'Get block by version',
+    ({ ledger }) => ledger.blockOf(readableVersion(question.view, asked))
+  )
 }
 
 /** Fetches the block of a height. */
@@ -29,7 +33,11 @@ function readBlock (question: Question, operation: string, find: (view: View) =>
   const { ledger } = question.view
   const block = find(question.view)
   const versions = withTransactions ? versionsOf(block, question.settings.blockTransactionsMax) : undefined
-  return success(question, form, form === 'json' ? blockJson(ledger, block, versions) : blockBytes(ledger, block, versions))
+  return success(
+    question,
+    form,
+    form === 'json' ? blockJson(ledger, block, versions) : blockBytes(ledger, block, versions)
+  )
 }
 
 // Cut without a word: that there is more shows only in the range of the block.
@@ -39,22 +47,29 @@ function versionsOf (block: Block, most: number): bigint[] {
 }
 
 function blockJson (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): string {
-  return JSON.stringify({
-    block_height: String(block.height),
-    block_hash: block.hash,
-    block_timestamp: String(block.timestampUsec),
-    first_version: String(block.firstVersion),
-    last_version: String(block.lastVersion),
-    transactions: versions?.map(version => transactionRecord(ledger, block, version)) ?? null
-  } satisfies BlockRecord)
+  return JSON.stringify(
+    {
+      block_height: String(block.height),
+      block_hash: block.hash,
+      block_timestamp: String(block.timestampUsec),
+      first_version: String(block.firstVersion),
+      last_version: String(block.lastVersion),
+      transactions: versions?.map(version => transactionRecord(ledger, block, version)) ?? null
+    } satisfies BlockRecord
+  )
 }
 
 function blockBytes (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): Buffer {
   const marked = ledger.blockBcs === 'option'
   return Buffer.concat([
-    u64Bytes(block.height), Buffer.from(block.hash.slice(2), 'hex'), u64Bytes(block.timestampUsec),
-    u64Bytes(block.firstVersion), u64Bytes(block.lastVersion),
+    u64Bytes(block.height),
+    Buffer.from(block.hash.slice(2), 'hex'),
+    u64Bytes(block.timestampUsec),
+    u64Bytes(block.firstVersion),
+    u64Bytes(block.lastVersion),
     Buffer.from(marked ? [versions === undefined ? 0 : 1] : []),
-    ...versions === undefined ? [] : [lengthBytes(versions.length), ...versions.map(version => transactionBytes(ledger, version))]
+    ...versions === undefined
+      ? []
+      : [lengthBytes(versions.length), ...versions.map(version => transactionBytes(ledger, version))]
   ])
 }

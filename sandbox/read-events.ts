@@ -32,16 +32,30 @@ export function readEventsByNumber (question: Question): Reply {
   const limit = limitQuery(question.query)
   const form = formOf(question, 'Get events by event key')
   accountExists(question, address, question.view.position.version)
-  const stream = streamsOf(question.view.ledger).find(({ account, creationNumber }) => account === address && creationNumber === number)
+  const stream = streamsOf(question.view.ledger).find(({ account, creationNumber }) =>
+    account === address && creationNumber === number
+  )
   return listed(question, form, stream ?? emptyStream(address, number), start, limit)
 }
 
-function listed (question: Question, form: Form, stream: Stream, start: bigint | undefined, limit: number | undefined): Reply {
+function listed (
+  question: Question,
+  form: Form,
+  stream: Stream,
+  start: bigint | undefined,
+  limit: number | undefined
+): Reply {
   const size = pageSize(limit, question.settings.eventsDefault, question.settings.eventsMax)
   const page = pageOf(question.view, stream, start, size)
-  return success(question, form, form === 'bcs'
-    ? sequenceBytes(page.map(eventBytes))
-    : JSON.stringify(page.map(event => ({ version: String(event.version), ...eventRecord(event) } satisfies VersionedEventRecord))))
+  return success(
+    question,
+    form,
+    form === 'bcs'
+      ? sequenceBytes(page.map(eventBytes))
+      : JSON.stringify(
+        page.map(event => ({ version: String(event.version), ...eventRecord(event) } satisfies VersionedEventRecord))
+      )
+  )
 }
 
 // The handle is looked for in the resource as it is at the head, whatever is asked for.
@@ -51,7 +65,11 @@ function streamOf ({ ledger, position }: View, address: Address, tag: StructTag,
   const members = JSON.parse(resource.value.json) as Readonly<Record<string, unknown>>
   if (!Object.hasOwn(members, field)) throw fieldNotFound(address, tag, field, position.version)
   const stream = resource.handles[field]
-  if (stream === undefined) throw invalidInput(`Deserialization error, field(${field}) type is not a EventHandle struct: unexpected end of input`)
+  if (stream === undefined) {
+    throw invalidInput(
+      `Deserialization error, field(${field}) type is not a EventHandle struct: unexpected end of input`
+    )
+  }
   return stream
 }
 
@@ -68,11 +86,19 @@ function afterPruning ({ ledger }: View, stream: Stream, from: number, oldest: n
   switch (ledger.prunedEvents) {
     case 'error500':
       if (oldest === count) return count
-      throw new Problem('ledger', 'internal_error', `First requested event is probably pruned. expected: ${from}, actual: ${oldest}`)
-    case 'gone410': throw versionPruned(stream.eventOf(ledger, from).version)
-    case 'empty': return count
-    case 'gaps': return oldest
-    case 'kept': return from
+      throw new Problem(
+        'ledger',
+        'internal_error',
+        `First requested event is probably pruned. expected: ${from}, actual: ${oldest}`
+      )
+    case 'gone410':
+      throw versionPruned(stream.eventOf(ledger, from).version)
+    case 'empty':
+      return count
+    case 'gaps':
+      return oldest
+    case 'kept':
+      return from
   }
 }
 

@@ -35,13 +35,20 @@ export function readModule (question: Question): Reply {
   const { ledger } = question.view
   const module = moduleAt(ledger, address, name, version)
   if (module === undefined) throw moduleNotFound(address, name, version)
-  return success(question, form, form === 'json' ? JSON.stringify(moduleRecord(module, renderingOf(ledger.release))) : module.bytecode)
+  return success(
+    question,
+    form,
+    form === 'json' ? JSON.stringify(moduleRecord(module, renderingOf(ledger.release))) : module.bytecode
+  )
 }
 
 function pageBody (form: Form, page: Module[], release: string): string | Buffer {
   if (form === 'json') return JSON.stringify(page.map(module => moduleRecord(module, renderingOf(release))))
   // The page is cut in the order of the state keys and printed as a map in the order of the names.
   const byName = page.toSorted((a, b) => a.name < b.name ? -1 : 1)
-  return sequenceBytes(byName.map(({ address, name, bytecode }) =>
-    Buffer.concat([addressBytes(address), textBytes(name), sizedBytes(bytecode)])))
+  return sequenceBytes(
+    byName.map(({ address, name, bytecode }) =>
+      Buffer.concat([addressBytes(address), textBytes(name), sizedBytes(bytecode)])
+    )
+  )
 }

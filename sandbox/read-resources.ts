@@ -18,7 +18,9 @@ export function readResources (question: Question): Reply {
   accountExists(question, address, version)
   const { resourcesPage } = question.settings
   const size = pageSize(limit, resourcesPage, resourcesPage)
-  const rest = resourcesAt(question.view.ledger, address, version).filter(({ key }) => start === undefined || key.compare(start) >= 0)
+  const rest = resourcesAt(question.view.ledger, address, version).filter(({ key }) =>
+    start === undefined || key.compare(start) >= 0
+  )
   const page = rest.slice(0, size)
   const body = form === 'json' ? `[${page.map(resourceJson).join(',')}]` : pageBytes(page)
   return withCursor(question, success(question, form, body), rest[size]?.key)
@@ -38,6 +40,9 @@ export function readResource (question: Question): Reply {
 
 // A map in BCS is ordered by the bytes of its keys.
 function pageBytes (page: readonly Resource[]): Buffer {
-  const entries = page.map(({ tag, value }) => ({ key: structTagBytes(tag), value: value.bytes })).toSorted((one, other) => one.key.compare(other.key))
+  const entries = page.map(({ tag, value }) => ({ key: structTagBytes(tag), value: value.bytes })).toSorted((
+    one,
+    other
+  ) => one.key.compare(other.key))
   return Buffer.concat([lengthBytes(entries.length), ...entries.flatMap(({ key, value }) => [key, sizedBytes(value)])])
 }

@@ -8,7 +8,10 @@ export const readSpec = {
   page: (question: Question): Reply => specReply(question, 'page', ['content-type', 'text/html; charset=utf-8']),
   json: (question: Question): Reply => specReply(question, 'json', ['content-type', 'application/json']),
   yaml: (question: Question): Reply =>
-    specReply(question, 'yaml', ['content-type', 'application/x-yaml'], ['content-disposition', 'inline; filename="spec.yaml"'])
+    specReply(question, 'yaml', ['content-type', 'application/x-yaml'], [
+      'content-disposition',
+      'inline; filename="spec.yaml"'
+    ])
 }
 
 function specReply ({ spec }: Question, form: keyof Spec, ...headers: Reply['headers']): Reply {

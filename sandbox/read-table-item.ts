@@ -23,7 +23,12 @@ export function readTableItem (question: Question): Reply {
   const keyType = verifiedType('key_type', request.keyType)
   const valueType = verifiedType('value_type', request.valueType)
   const version = readableVersion(question.view, asked)
-  const value = itemAt(question.view.ledger, { handle, keyType, key: keyBytes(keyType, request.key) }, valueType, version)
+  const value = itemAt(
+    question.view.ledger,
+    { handle, keyType, key: keyBytes(keyType, request.key) },
+    valueType,
+    version
+  )
   if (value === 'absent') throw itemNotFound(handle, printJson(request.key), version)
   if (value === 'unknown') throw invalidInput(`Failed to read a value of type ${printTypeTag(valueType)}`)
   return success(question, form, form === 'json' ? value.json : value.bytes)
@@ -35,11 +40,16 @@ export function readRawTableItem (question: Question): Reply {
   const key = readRawKey(question.contentType, question.body)
   const asked = u64Query(question.query, 'ledger_version')
   if (acceptedForm(question.accept) === 'json') {
-    throw new Problem('verification', 'api_disabled', 'Get raw table item is not allowed. Only BCS is supported as an AcceptType.')
+    throw new Problem(
+      'verification',
+      'api_disabled',
+      'Get raw table item is not allowed. Only BCS is supported as an AcceptType.'
+    )
   }
   const form = formOf(question, 'Get raw table item')
   const version = readableVersion(question.view, asked)
-  // Bytes do not tell their types: eight are taken for a number, which names a number, and others for a text, which names a ware.
+  // Bytes do not tell their types: eight are taken for a number, which names a number, and others for a text, which
+  // names a ware.
   const [keyType, valueType] = key.length === 8 ? [u64, u64] : [text, ware]
   const value = itemAt(question.view.ledger, { handle, keyType, key }, valueType, version)
   if (typeof value === 'string') throw itemNotFound(handle, `0x${key.toString('hex')}`, version)

@@ -24,7 +24,9 @@ export function readTransactionByHash (question: Question): Reply {
   const form = formOf(question, 'Get transactions by hash')
   const found = foundByHash(question.view, hash)
   if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`)
-  if (typeof found === 'bigint') return success(question, form, form === 'json' ? json(question.view, found) : onChain(question.view, found))
+  if (typeof found === 'bigint') {
+    return success(question, form, form === 'json' ? json(question.view, found) : onChain(question.view, found))
+  }
   return success(question, form, form === 'json' ? JSON.stringify(found) : Buffer.from(`01${hash.slice(2)}`, 'hex'))
 }
 
@@ -46,7 +48,9 @@ export function readTransactions (question: Question): Reply {
   const size = BigInt(pageSize(limit, transactionsDefault, transactionsMax))
   const { version: head, oldestVersion } = question.view.position
   const start = asked ?? (head < size ? 0n : head - size + 1n)
-  if (start > head) throw invalidInput(`Given start value (${start}) is higher than the current ledger version, it must be < ${head}`)
+  if (start > head) {
+    throw invalidInput(`Given start value (${start}) is higher than the current ledger version, it must be < ${head}`)
+  }
   if (start < oldestVersion) throw versionPruned(start)
   return listed(question, form, versionsFrom(start, head < start + size ? head : start + size - 1n))
 }
@@ -64,14 +68,24 @@ export function readAccountTransactions (question: Question): Reply {
   const start = asked ?? (count < size ? 0n : count - size)
   const sequences = versionsFrom(start, (count < start + size ? count : start + size) - 1n)
   // Those that were pruned are left out without a word.
-  return listed(question, form, sequences.map(sequence => sentVersion(ledger, address, sequence)).filter(version => version >= position.oldestVersion))
+  return listed(
+    question,
+    form,
+    sequences.map(sequence => sentVersion(ledger, address, sequence)).filter(version =>
+      version >= position.oldestVersion
+    )
+  )
 }
 
 function listed (question: Question, form: 'json' | 'bcs', versions: readonly bigint[]): Reply {
   const { view } = question
-  return success(question, form, form === 'json'
-    ? `[${versions.map(version => json(view, version)).join(',')}]`
-    : sequenceBytes(versions.map(version => transactionBytes(view.ledger, version))))
+  return success(
+    question,
+    form,
+    form === 'json'
+      ? `[${versions.map(version => json(view, version)).join(',')}]`
+      : sequenceBytes(versions.map(version => transactionBytes(view.ledger, version)))
+  )
 }
 
 function versionsFrom (first: bigint, last: bigint): bigint[] {

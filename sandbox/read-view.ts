@@ -24,7 +24,12 @@ export function readView (question: Question): Reply {
   const request = read()
   const path = `${shortAddress(request.address)}::${request.module}::${request.name}`
   const called = calledFunction(question.view, request, path, version)
-  const call = { ledger: question.view.ledger, version, types: request.types, values: argumentsOf(called, request, path) }
+  const call = {
+    ledger: question.view.ledger,
+    version,
+    types: request.types,
+    values: argumentsOf(called, request, path)
+  }
   const returned = called.run(call)
   if (typeof returned === 'string') throw new Problem('ledger', 'invalid_input', returned, 400, 4016)
   const answer = success(question, form, bodyOf(form, returned))
@@ -34,11 +39,15 @@ export function readView (question: Question): Reply {
 function calledFunction ({ ledger }: View, request: ViewRequest, path: string, version: bigint): ViewFunction {
   const { address, module, name, types } = request
   if (moduleAt(ledger, address, module, version) === undefined) {
-    throw invalidInput(`Module ModuleId { address: ${longAddress(address).slice(2)}, name: Identifier("${module}") } can't be found`)
+    throw invalidInput(
+      `Module ModuleId { address: ${longAddress(address).slice(2)}, name: Identifier("${module}") } can't be found`
+    )
   }
   const called = viewFunction(shortAddress(address), module, name)
   if (called === undefined) throw invalidInput(`could not find view function by ${path}`)
-  if (types.length !== called.types) throw invalidInput(`expected ${called.types} type arguments for view function ${path}, but got ${types.length}`)
+  if (types.length !== called.types) {
+    throw invalidInput(`expected ${called.types} type arguments for view function ${path}, but got ${types.length}`)
+  }
   return called
 }
 
@@ -52,14 +61,20 @@ function argumentsOf (called: ViewFunction, request: ViewRequest, path: string):
     try {
       return valueOf(request.types.find(() => param === 'T0') ?? knownType(param), bytesOf)
     } catch (error) {
-      throw invalidInput(`parse arguments[${index}] failed, expect ${param}, caused by error: ${(error as Error).message}`)
+      throw invalidInput(
+        `parse arguments[${index}] failed, expect ${param}, caused by error: ${(error as Error).message}`
+      )
     }
   })
 }
 
 function argumentCount ({ params }: ViewFunction, request: ViewRequest, path: string): string {
-  if ('bytes' in request) return `wrong number of arguments for ${path}: expected ${params.length}, got ${request.bytes.length}`
-  return `expected ${params.length} arguments [${params.join(', ')}], but got ${request.arguments.length} ([${request.arguments.map(printJson).join(', ')}])`
+  if ('bytes' in request) {
+    return `wrong number of arguments for ${path}: expected ${params.length}, got ${request.bytes.length}`
+  }
+  return `expected ${params.length} arguments [${params.join(', ')}], but got ${request.arguments.length} ([${
+    request.arguments.map(printJson).join(', ')
+  }])`
 }
 
 // What came as JSON is read back from its bytes, so that both forms of a request say the same.
@@ -71,5 +86,7 @@ function valueOf (type: TypeTag, bytesOf: (type: TypeTag) => Buffer): DrawnValue
 }
 
 function bodyOf (form: Form, returned: readonly DrawnValue[]): string | Buffer {
-  return form === 'json' ? `[${returned.map(({ json }) => json).join(',')}]` : sequenceBytes(returned.map(({ bytes }) => bytes))
+  return form === 'json'
+    ? `[${returned.map(({ json }) => json).join(',')}]`
+    : sequenceBytes(returned.map(({ bytes }) => bytes))
 }

@@ -26,7 +26,10 @@ export interface Stamp {
 export function reply (status: number, type: keyof typeof contentTypes, body: string | Buffer, stamp?: Stamp): Reply {
   return {
     status,
-    headers: [['content-type', contentTypes[type]], ...stamp === undefined ? [] : positionHeaders(stamp.position, stamp.family)],
+    headers: [
+      ['content-type', contentTypes[type]],
+      ...stamp === undefined ? [] : positionHeaders(stamp.position, stamp.family)
+    ],
     body: Buffer.from(body)
   }
 }
@@ -39,7 +42,12 @@ export function errorBody (message: string, code: ErrorCode, vmCode: number | nu
 /** The answer that a problem makes. */
 export function problemReply (problem: Problem, stamp: Stamp): Reply {
   const type = problem.source === 'framework' ? 'framework' : 'json'
-  return reply(problem.status, type, errorBody(problem.message, problem.code, problem.vmCode), problem.source === 'ledger' ? stamp : undefined)
+  return reply(
+    problem.status,
+    type,
+    errorBody(problem.message, problem.code, problem.vmCode),
+    problem.source === 'ledger' ? stamp : undefined
+  )
 }
 
 /** What the HTTP layer answers when it cannot read a request at all. */

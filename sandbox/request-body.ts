@@ -7,9 +7,18 @@ export function essenceOf (contentType: string): string {
 }
 
 /** Reads the body of a request as the framework does; of the members that it knows none may come twice. */
-export function readJsonObject (type: string, known: readonly string[], contentType: string | undefined, body: Buffer): JsonObject {
+export function readJsonObject (
+  type: string,
+  known: readonly string[],
+  contentType: string | undefined,
+  body: Buffer
+): JsonObject {
   if (contentType === undefined) throw framework('expect content type `application/json`', 415)
-  if (!/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(essenceOf(contentType))) {
+  if (
+    !/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(
+      essenceOf(contentType)
+    )
+  ) {
     throw framework(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
   }
   const request = readJson(body)

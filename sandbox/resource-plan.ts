@@ -24,9 +24,15 @@ export function plain (type: string, value: (ledger: Ledger, version: bigint) =>
 
 /** The field of an event handle: its counter is the number of events that the stream has at the version. */
 export function handleValue (ledger: Ledger, stream: Stream, version: bigint): DrawnValue {
-  return structValue([['counter', u64Value(BigInt(countOf(ledger, stream, version)))], ['guid', guidValue(stream.account, stream.creationNumber)]])
+  return structValue([['counter', u64Value(BigInt(countOf(ledger, stream, version)))], [
+    'guid',
+    guidValue(stream.account, stream.creationNumber)
+  ]])
 }
 
 function guidValue (account: Address, creationNumber: bigint): DrawnValue {
-  return structValue([['id', structValue([['creation_num', u64Value(creationNumber)], ['addr', addressValue(account)]])]])
+  return structValue([[
+    'id',
+    structValue([['creation_num', u64Value(creationNumber)], ['addr', addressValue(account)]])
+  ]])
 }

@@ -19,7 +19,9 @@ export interface Resource extends Held {
   readonly key: Buffer
 }
 
-/** A resource of an account at a version, which must lie within the chain; undefined where the account does not have it. */
+/**
+ * A resource of an account at a version, which must lie within the chain; undefined where the account does not have it.
+ */
 export function resourceAt (ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
   const type = printTypeTag(tag)
   const plan = plansOf(address).find(plan => plan.type === type)
@@ -39,7 +41,13 @@ export function resourceJson ({ tag, value }: Resource): string {
   return `{"type":${JSON.stringify(printTypeTag(tag))},"data":${value.json}}`
 }
 
-function heldAt (plan: ResourcePlan, ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
+function heldAt (
+  plan: ResourcePlan,
+  ledger: Ledger,
+  address: Address,
+  tag: StructTag,
+  version: bigint
+): Resource | undefined {
   const held = plan.at(ledger, version)
   return held && { ...held, address, tag, key: resourceKey(address, tag) }
 }

@@ -8,7 +8,10 @@ import { readResource, readResources } from './read-resources.js'
 import { readSpec } from './read-spec.js'
 import { readRawTableItem, readTableItem } from './read-table-item.js'
 import {
-  readAccountTransactions, readTransactionByHash, readTransactionByVersion, readTransactions
+  readAccountTransactions,
+  readTransactionByHash,
+  readTransactionByVersion,
+  readTransactions
 } from './read-transactions.js'
 import { readView } from './read-view.js'
 import { type Reply } from './reply.js'
@@ -34,13 +37,43 @@ export const routes = [
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
   { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
   { endpoint: 'view', method: 'POST', path: ['v1', 'view'], answer: readView },
-  { endpoint: 'events_by_creation_number', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':'], answer: readEventsByNumber },
-  { endpoint: 'account_transactions', method: 'GET', path: ['v1', 'accounts', ':', 'transactions'], answer: readAccountTransactions },
+  {
+    endpoint: 'events_by_creation_number',
+    method: 'GET',
+    path: ['v1', 'accounts', ':', 'events', ':'],
+    answer: readEventsByNumber
+  },
+  {
+    endpoint: 'account_transactions',
+    method: 'GET',
+    path: ['v1', 'accounts', ':', 'transactions'],
+    answer: readAccountTransactions
+  },
   { endpoint: 'transactions', method: 'GET', path: ['v1', 'transactions'], answer: readTransactions },
-  { endpoint: 'transaction_by_version', method: 'GET', path: ['v1', 'transactions', 'by_version', ':'], answer: readTransactionByVersion },
-  { endpoint: 'transaction_by_hash', method: 'GET', path: ['v1', 'transactions', 'by_hash', ':'], answer: readTransactionByHash },
-  { endpoint: 'transaction_wait_by_hash', method: 'GET', path: ['v1', 'transactions', 'wait_by_hash', ':'], answer: readTransactionByHash },
-  { endpoint: 'block_by_version', method: 'GET', path: ['v1', 'blocks', 'by_version', ':'], answer: readBlockByVersion },
+  {
+    endpoint: 'transaction_by_version',
+    method: 'GET',
+    path: ['v1', 'transactions', 'by_version', ':'],
+    answer: readTransactionByVersion
+  },
+  {
+    endpoint: 'transaction_by_hash',
+    method: 'GET',
+    path: ['v1', 'transactions', 'by_hash', ':'],
+    answer: readTransactionByHash
+  },
+  {
+    endpoint: 'transaction_wait_by_hash',
+    method: 'GET',
+    path: ['v1', 'transactions', 'wait_by_hash', ':'],
+    answer: readTransactionByHash
+  },
+  {
+    endpoint: 'block_by_version',
+    method: 'GET',
+    path: ['v1', 'blocks', 'by_version', ':'],
+    answer: readBlockByVersion
+  },
   { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], answer: readBlockByHeight },
   { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },
   { endpoint: 'info', method: 'GET', path: ['v1', 'info'], answer: readInfo },
@@ -55,8 +88,12 @@ export const routes = [
 /** What the node is asked for; `other` is what it does not know. */
 export type EndpointName = typeof routes[number]['endpoint'] | 'other'
 
-type Joined<Path extends readonly string[]> = Path extends readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${Joined<Rest>}` : ''
-type KeyOf<Row> = Row extends { readonly method: infer Method extends string, readonly path: infer Path extends readonly string[] } ? `${Method} ${Joined<Path>}` : never
+type Joined<Path extends readonly string[]> = Path extends
+  readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${Joined<Rest>}` : ''
+type KeyOf<Row> = Row extends
+  { readonly method: infer Method extends string, readonly path: infer Path extends readonly string[] } ?
+  `${Method} ${Joined<Path>}` :
+  never
 
 /** A route by its method and path, by which its description is found. */
 export type RouteKey = KeyOf<typeof routes[number]>
@@ -69,6 +106,8 @@ export function routeKey ({ method, path }: typeof routes[number]): RouteKey {
 
 /** The route of a path, whatever the method; the segments are compared as they were sent. */
 export function routeOf (segments: readonly string[]): typeof routes[number] | undefined {
-  return routes.find(({ path }) => path.length === segments.length &&
-    path.every((part, index) => part === ':' || part === segments[index]))
+  return routes.find(({ path }) =>
+    path.length === segments.length &&
+    path.every((part, index) => part === ':' || part === segments[index])
+  )
 }

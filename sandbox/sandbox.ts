@@ -25,7 +25,7 @@ export interface Sandbox {
   readonly faults: Faults
   readonly asked: Asked
   /** Ends every connection; resolves when all is down. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** Starts a node on a ledger of its own. */

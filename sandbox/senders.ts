@@ -5,7 +5,11 @@ import { type Block, type Ledger } from './ledger.js'
 export const senders: readonly Address[] = [addressOf('a11ce'), addressOf('b0b')]
 
 /** The known account that sends a transaction, and which of its own it is; undefined where another account sends it. */
-export function sentAt (ledger: Ledger, block: Block, version: bigint): { sender: Address, sequence: bigint } | undefined {
+export function sentAt (
+  ledger: Ledger,
+  block: Block,
+  version: bigint
+): { sender: Address, sequence: bigint } | undefined {
   if (version !== block.firstVersion + 1n) return undefined
   const index = sendingsBefore(ledger, Number(block.height))
   const sender = senders[index % senders.length]
@@ -24,7 +28,8 @@ export function sequenceAt (ledger: Ledger, address: Address, version: bigint): 
 
 /** The version of a transaction of a known account, which must have been sent. */
 export function sentVersion (ledger: Ledger, address: Address, sequence: bigint): bigint {
-  return ledger.block(Number(ledger.sendings[Number(sequence) * senders.length + senders.indexOf(address)])).firstVersion + 1n
+  return ledger.block(Number(ledger.sendings[Number(sequence) * senders.length + senders.indexOf(address)]))
+    .firstVersion + 1n
 }
 
 function sendingsBefore ({ sendings }: Ledger, height: number): number {

@@ -50,7 +50,16 @@ async function receive ({ settings, asked }: Node, request: IncomingMessage): Pr
   entry.body = body.toString()
   // Loaded and made when asked for alone: hardly any node ever is.
   const spec = entry.endpoint === 'spec' ? (await import('./openapi/spec.js')).specOf(settings) : undefined
-  return { method, rawTarget: url, contentLength, contentType: headers['content-type'], accept: headers.accept, body, serial, spec }
+  return {
+    method,
+    rawTarget: url,
+    contentLength,
+    contentType: headers['content-type'],
+    accept: headers.accept,
+    body,
+    serial,
+    spec
+  }
 }
 
 async function waits ({ faults, holds }: Strike, late: boolean): Promise<void> {
@@ -63,7 +72,11 @@ async function waits ({ faults, holds }: Strike, late: boolean): Promise<void> {
 // Looks again and again, as the nodes do.
 async function patience (node: Node, received: Received, strike: Strike): Promise<void> {
   const { waitByHashMs } = node.settings
-  for (let waited = 0; waited < waitByHashMs && isPatient(received, viewOf(node, strike), node.settings); waited += pollMs) {
+  for (
+    let waited = 0;
+    waited < waitByHashMs && isPatient(received, viewOf(node, strike), node.settings);
+    waited += pollMs
+  ) {
     await wait(pollMs, undefined, { ref: false })
   }
 }

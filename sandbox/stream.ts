@@ -21,7 +21,9 @@ export interface Stream {
   readonly eventOf: (ledger: Ledger, sequence: number) => LedgerEvent
 }
 
-/** How many events of a stream there are at a version: fewer than at the end of its block where one is still to come. */
+/**
+ * How many events of a stream there are at a version: fewer than at the end of its block where one is still to come.
+ */
 export function countOf (ledger: Ledger, stream: Stream, version: bigint): number {
   const count = stream.countAt(Number(ledger.blockOf(version).height))
   return count > 0 && stream.eventOf(ledger, count - 1).version > version ? count - 1 : count

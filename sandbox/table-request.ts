@@ -13,23 +13,33 @@ export interface TableRequest {
 /** Reads the body of a table lookup as the framework does. */
 export function readTableRequest (contentType: string | undefined, body: Buffer): TableRequest {
   const request = readJsonObject('TableItemRequest', ['key_type', 'value_type', 'key'], contentType, body)
-  return { keyType: textOf(request, 'key_type'), valueType: textOf(request, 'value_type'), key: memberOf(request, 'key') }
+  return {
+    keyType: textOf(request, 'key_type'),
+    valueType: textOf(request, 'value_type'),
+    key: memberOf(request, 'key')
+  }
 }
 
 /** Reads the body of a lookup by bytes: the key in hex. */
 export function readRawKey (contentType: string | undefined, body: Buffer): Buffer {
   const type = 'RawTableItemRequest'
   const key = requestMember(type, readJsonObject(type, ['key'], contentType, body), 'key')
-  if (key.kind !== 'string') throw malformed('failed to parse "string(HexEncodedBytes)": Expected input type "string", field `key`')
+  if (key.kind !== 'string') {
+    throw malformed('failed to parse "string(HexEncodedBytes)": Expected input type "string", field `key`')
+  }
   const digits = key.value.replace(/^0x/, '')
   if (/^(?:[0-9a-fA-F]{2})*$/.test(digits)) return Buffer.from(digits, 'hex')
-  throw malformed(`failed to parse "string(HexEncodedBytes)": decode hex-encoded string(${JSON.stringify(key.value)}) failed`)
+  throw malformed(
+    `failed to parse "string(HexEncodedBytes)": decode hex-encoded string(${JSON.stringify(key.value)}) failed`
+  )
 }
 
 /** Verifies the text of a type, before the ledger is read. */
 export function verifiedType (name: string, text: string): TypeTag {
   const tag = readTypeTag(text)
-  if (tag === undefined) throw new Problem('verification', 'invalid_input', `Invalid ${name}: '${text}' is not a valid type`)
+  if (tag === undefined) {
+    throw new Problem('verification', 'invalid_input', `Invalid ${name}: '${text}' is not a valid type`)
+  }
   return tag
 }
 
@@ -39,6 +49,8 @@ function memberOf (request: JsonObject, name: string): Json {
 
 function textOf (request: JsonObject, name: string): string {
   const member = memberOf(request, name)
-  if (member.kind !== 'string') throw malformed(`failed to parse "string(MoveType)": Expected input type "string", field \`${name}\``)
+  if (member.kind !== 'string') {
+    throw malformed(`failed to parse "string(MoveType)": Expected input type "string", field \`${name}\``)
+  }
   return member.value
 }

@@ -24,7 +24,12 @@ export function lifeOf (seed: number, name: ItemName): { born: bigint, period: b
 }
 
 /** What an item holds at a version: `absent` when it is not there, `unknown` when its type is not known. */
-export function itemAt (ledger: Ledger, name: ItemName, valueType: TypeTag, version: bigint): DrawnValue | 'absent' | 'unknown' {
+export function itemAt (
+  ledger: Ledger,
+  name: ItemName,
+  valueType: TypeTag,
+  version: bigint
+): DrawnValue | 'absent' | 'unknown' {
   const life = lifeOf(ledger.seed, name)
   if (life === undefined || (name.handle === bookings && !isThereNow(ledger, name, version))) return 'absent'
   const age = version - ledger.startVersion - life.born

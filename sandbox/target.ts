@@ -4,7 +4,8 @@ export interface Target {
   readonly query: string
 }
 
-// What the nodes' HTTP layer lets through unencoded, in a path and in a query; beyond ASCII Node's own parser refuses it.
+// What the nodes' HTTP layer lets through unencoded, in a path and in a query; beyond ASCII Node's own parser refuses
+// it.
 const pathBytes = /^[\u0021\u0022\u0024-\u003b\u003d\u0040-\u005f\u0061-\u007e]*$/
 const queryBytes = /^[\u0021\u0024-\u003b\u003d\u003f-\u007e]*$/
 const longest = 65_534

@@ -34,15 +34,23 @@ export function waitingTransactions (ledger: Ledger, height: number | bigint): P
 
 /** A transaction in BCS: where it stands, and bytes that are its own. */
 export function transactionBytes (ledger: Ledger, version: bigint): Buffer {
-  return Buffer.concat([u64Bytes(version), digest(ledger.seed, 'transaction', version), digest(ledger.seed, 'outputs', version)])
+  return Buffer.concat([
+    u64Bytes(version),
+    digest(ledger.seed, 'transaction', version),
+    digest(ledger.seed, 'outputs', version)
+  ])
 }
 
 function blockHead (slot: Slot): CommittedTransaction {
   const kind = headKindOf(slot.block)
   switch (kind) {
-    case undefined: return userTransaction(slot)
-    case 'script_write_set': return handRun(slot)
-    case 'direct_write_set': return handWritten(slot)
-    default: return validatorTransaction(slot, kind)
+    case undefined:
+      return userTransaction(slot)
+    case 'script_write_set':
+      return handRun(slot)
+    case 'direct_write_set':
+      return handWritten(slot)
+    default:
+      return validatorTransaction(slot, kind)
   }
 }

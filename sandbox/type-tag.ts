@@ -1,8 +1,23 @@
 import { type Address, padAddress, shortAddress } from './address.js'
 
 /** The names of the types without a declaration. */
-export const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256',
-  'address', 'signer'] as const
+export const primitives = [
+  'bool',
+  'u8',
+  'u16',
+  'u32',
+  'u64',
+  'u128',
+  'u256',
+  'i8',
+  'i16',
+  'i32',
+  'i64',
+  'i128',
+  'i256',
+  'address',
+  'signer'
+] as const
 
 /** The types without a declaration. */
 export type Primitive = typeof primitives[number]
@@ -54,8 +69,10 @@ export function readStructTag (text: string): StructTag | undefined {
 /** The one spelling that answers print. */
 export function printTypeTag (tag: TypeTag): string {
   switch (tag.kind) {
-    case 'primitive': return tag.name
-    case 'vector': return `vector<${printTypeTag(tag.of)}>`
+    case 'primitive':
+      return tag.name
+    case 'vector':
+      return `vector<${printTypeTag(tag.of)}>`
     case 'struct': {
       const args = tag.args.length === 0 ? '' : `<${tag.args.map(printTypeTag).join(', ')}>`
       return `${shortAddress(tag.address)}::${tag.module}::${tag.name}${args}`
@@ -63,7 +80,10 @@ export function printTypeTag (tag: TypeTag): string {
   }
 }
 
-interface Read<T> { readonly tag: T, readonly next: number }
+interface Read<T> {
+  readonly tag: T
+  readonly next: number
+}
 
 function tokensOf (text: string): string[] | undefined {
   const tokens: string[] = []

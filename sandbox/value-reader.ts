@@ -8,9 +8,12 @@ import { addressValue, boolValue, bytesValue, structValue, textValue, vectorValu
 /** Reads a value of a type in BCS, with the form that JSON prints it in. */
 export function readValue (type: TypeTag, reader: BcsReader): DrawnValue {
   switch (type.kind) {
-    case 'primitive': return readPrimitive(type.name, reader)
-    case 'vector': return isByte(type.of) ? bytesValue(reader.sized()) : vectorValue(reader.items(() => readValue(type.of, reader)))
-    case 'struct': return readStruct(type, reader)
+    case 'primitive':
+      return readPrimitive(type.name, reader)
+    case 'vector':
+      return isByte(type.of) ? bytesValue(reader.sized()) : vectorValue(reader.items(() => readValue(type.of, reader)))
+    case 'struct':
+      return readStruct(type, reader)
   }
 }
 

@@ -45,7 +45,9 @@ export function vectorValue (items: readonly DrawnValue[]): DrawnValue {
 
 /** A struct: its members are given as declared, printed by name and stored as declared. */
 export function structValue (members: ReadonlyArray<readonly [name: string, value: DrawnValue]>): DrawnValue {
-  const printed = members.toSorted(([one], [other]) => one < other ? -1 : 1).map(([name, { json }]) => `"${name}":${json}`)
+  const printed = members.toSorted(([one], [other]) => one < other ? -1 : 1).map(([name, { json }]) =>
+    `"${name}":${json}`
+  )
   return { json: `{${printed.join(',')}}`, bytes: Buffer.concat(members.map(([, { bytes }]) => bytes)) }
 }
 

@@ -15,7 +15,8 @@ export function headView (ledger: Ledger): View {
 /** Where a fault makes the node stand; undefined for a fault that does not move it. */
 export function vantageOf (fault: Fault, ledger: Ledger): Vantage | undefined {
   switch (fault.kind) {
-    case 'lag': return () => viewAt(ledger, laggingHeight(ledger, fault.blocks ?? 0, BigInt(fault.versions ?? 0)))
+    case 'lag':
+      return () => viewAt(ledger, laggingHeight(ledger, fault.blocks ?? 0, BigInt(fault.versions ?? 0)))
     case 'fallBack': {
       const height = ledger.height - fault.blocks
       return () => viewAt(ledger, height)
@@ -24,7 +25,8 @@ export function vantageOf (fault: Fault, ledger: Ledger): Vantage | undefined {
       const other = otherLedger(ledger, fault.chainId ?? ledger.chainId, fault.blocks ?? Math.ceil(ledger.height / 2))
       return () => headView(other)
     }
-    default: return undefined
+    default:
+      return undefined
   }
 }
 

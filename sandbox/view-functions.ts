@@ -33,12 +33,23 @@ const aboveHundred = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): Th
 const { account, block, coin, timestamp } = frameworkViews
 
 const functions: ReadonlyMap<string, ViewFunction> = new Map([
-  ...Object.entries(oracle).map(([name, declared]) => [`${oracleModule}::${name}`, { ...declared, run: runOf(name) }] as const),
+  ...Object.entries(oracle).map(([name, declared]) =>
+    [`${oracleModule}::${name}`, { ...declared, run: runOf(name) }] as const
+  ),
   ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(hasAccount(addressIn(call)))] }],
-  ['0x1::account::get_sequence_number', { ...account.get_sequence_number, run: call => [u64Value(sequenceAt(call.ledger, addressIn(call), call.version))] }],
-  ['0x1::block::get_current_block_height', { ...block.get_current_block_height, run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)] }],
+  ['0x1::account::get_sequence_number', {
+    ...account.get_sequence_number,
+    run: call => [u64Value(sequenceAt(call.ledger, addressIn(call), call.version))]
+  }],
+  ['0x1::block::get_current_block_height', {
+    ...block.get_current_block_height,
+    run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)]
+  }],
   ['0x1::coin::balance', { ...coin.balance, run: call => [u64Value(balanceOf(call))] }],
-  ['0x1::timestamp::now_microseconds', { ...timestamp.now_microseconds, run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).timestampUsec)] }]
+  ['0x1::timestamp::now_microseconds', {
+    ...timestamp.now_microseconds,
+    run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).timestampUsec)]
+  }]
 ] as ReadonlyArray<readonly [string, ViewFunction]>)
 
 /** A view function by its name in full. */
@@ -54,16 +65,28 @@ export function gasOf (name: string, { ledger, version, values }: ViewCall): big
 
 function runOf (name: string): ViewFunction['run'] {
   switch (name) {
-    case 'height': return ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)]
-    case 'balance_of': return call => [u64Value(balanceOf({ ...call, types: [coinType] }))]
-    case 'price_of': return call => priceOf(call)
-    case 'holds': return call => [boolValue(holds(call))]
-    case 'at_most_a_hundred': return ({ values }) => values.some(({ bytes }) => bytes.readBigUInt64LE() > 100n) ? aboveHundred : [...values]
-    default: return ({ values }) => [...values]
+    case 'height':
+      return ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)]
+    case 'balance_of':
+      return call => [u64Value(balanceOf({ ...call, types: [coinType] }))]
+    case 'price_of':
+      return call => priceOf(call)
+    case 'holds':
+      return call => [boolValue(holds(call))]
+    case 'at_most_a_hundred':
+      return ({ values }) => values.some(({ bytes }) => bytes.readBigUInt64LE() > 100n) ? aboveHundred : [...values]
+    default:
+      return ({ values }) => [...values]
   }
 }
 
-const coinType: TypeTag = { kind: 'struct', address: '1'.padStart(64, '0'), module: 'aptos_coin', name: 'AptosCoin', args: [] }
+const coinType: TypeTag = {
+  kind: 'struct',
+  address: '1'.padStart(64, '0'),
+  module: 'aptos_coin',
+  name: 'AptosCoin',
+  args: []
+}
 
 function balanceOf (call: ViewCall): bigint {
   const [coin] = call.types
@@ -72,7 +95,13 @@ function balanceOf (call: ViewCall): bigint {
 
 // A price stands for fifty versions.
 function priceOf ({ ledger, version, types, values }: ViewCall): DrawnValue[] {
-  const draws = new Draws(ledger.seed, 'price', version / 50n, ...types.map(printTypeTag), ...values.map(({ bytes }) => bytes))
+  const draws = new Draws(
+    ledger.seed,
+    'price',
+    version / 50n,
+    ...types.map(printTypeTag),
+    ...values.map(({ bytes }) => bytes)
+  )
   return [u128Value(BigInt(`0x${draws.bytes(12).toString('hex')}`)), boolValue(draws.below(2) === 1)]
 }
 

@@ -26,7 +26,9 @@ export function readViewRequest (contentType: string | undefined, body: Buffer):
   const request = readJsonObject(type, ['function', 'type_arguments', 'arguments'], contentType, body)
   const called = requestMember(type, request, 'function')
   const types = itemsOf(requestMember(type, request, 'type_arguments'), 'type_arguments').map(item => {
-    if (item.kind !== 'string') throw malformed('failed to parse "string(MoveType)": Expected input type "string", field `type_arguments`')
+    if (item.kind !== 'string') {
+      throw malformed('failed to parse "string(MoveType)": Expected input type "string", field `type_arguments`')
+    }
     return item.value
   })
   const target = targetOf(called)
@@ -52,14 +54,22 @@ function targetOf (called: Json): Omit<ViewTarget, 'types'> {
   const text = called.kind === 'string' ? called.value : ''
   const [digits, module, name, more] = text.split('::')
   const address = readAddress(String(digits))
-  if (address === undefined || module === undefined || name === undefined || more !== undefined || !isIdentifier(module) || !isIdentifier(name)) {
-    throw malformed(`failed to parse "string(EntryFunctionId)": Invalid entry function ID "${text}", should be <address>::<module_name>::<function_name>`)
+  if (
+    address === undefined || module === undefined || name === undefined || more !== undefined ||
+    !isIdentifier(module) || !isIdentifier(name)
+  ) {
+    throw malformed(
+      `failed to parse "string(EntryFunctionId)": Invalid entry function ID "${text}", should be ` +
+        '<address>::<module_name>::<function_name>'
+    )
   }
   return { address, module, name }
 }
 
 function itemsOf (member: Json, name: string): readonly Json[] {
-  if (member.kind !== 'array') throw malformed(`failed to parse "${type}": Expected input type "array", field \`${name}\``)
+  if (member.kind !== 'array') {
+    throw malformed(`failed to parse "${type}": Expected input type "array", field \`${name}\``)
+  }
   return member.items
 }
 

@@ -17,11 +17,19 @@ async function check () {
   const { whole, waiting, alone } = suites()
 
   const recorded = recordedResult()
-  if (recorded !== undefined) say(`the fast tests passed on this very tree: ${recorded.passed} assertions, not run again`)
+  if (recorded !== undefined) {
+    say(`the fast tests passed on this very tree: ${recorded.passed} assertions, not run again`)
+  }
   const fast = recorded === undefined ? await runFast() : { count: recorded, code: 0 }
 
   say('running the tests of whole replicas and processes ...')
-  const replicas = await runTap(['--coverage-report=json', '--allow-incomplete-coverage', '--timeout=120', jobs, ...whole])
+  const replicas = await runTap([
+    '--coverage-report=json',
+    '--allow-incomplete-coverage',
+    '--timeout=120',
+    jobs,
+    ...whole
+  ])
   const gaps = await checkCoverage(fastCoverage)
   say('running the longer checks ...')
   const long = await runTap(['--disable-coverage', '--timeout=600', jobs, ...waiting])

@@ -7,7 +7,12 @@ import { at, program, root, run, textOf } from './ground.js'
 export const collected = '.tap/coverage'
 const report = '.tap/report/coverage-final.json'
 // Where every line and branch is run by a test: folders, and files of others.
-const whole = ['src/api/', 'src/cache/', 'src/proxy/', ...['anchors', 'arrivals', 'asked', 'tracker'].map(name => `src/chain/${name}.ts`)]
+const whole = [
+  'src/api/',
+  'src/cache/',
+  'src/proxy/',
+  ...['anchors', 'arrivals', 'asked', 'tracker'].map(name => `src/chain/${name}.ts`)
+]
 const share = 0.95
 
 /** Reports the coverage of the last run and of the folders named, as sentences that say where it is too little. */
@@ -23,10 +28,14 @@ export async function checkCoverage (...folders) {
 function gapsOf () {
   const text = textOf(report)
   if (text === undefined) return ['no coverage was reported']
-  const measured = new Map(Object.values(JSON.parse(text))
-    .map(file => [relative(root, file.path).replaceAll('\\', '/'), file]))
-  const allowed = new Map(JSON.parse(textOf('test/coverage-gaps.json') ?? '[]')
-    .map(({ file, reason }) => [file, reason]))
+  const measured = new Map(
+    Object.values(JSON.parse(text))
+      .map(file => [relative(root, file.path).replaceAll('\\', '/'), file])
+  )
+  const allowed = new Map(
+    JSON.parse(textOf('test/coverage-gaps.json') ?? '[]')
+      .map(({ file, reason }) => [file, reason])
+  )
 
   const faults = []
   const folders = new Map()

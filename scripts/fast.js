@@ -9,7 +9,10 @@ import { jobs, runTap } from './tap.js'
 // A file that passed lint or the type check is skipped while it is the same; the record goes with the packages.
 const cache = 'node_modules/.cache/varve'
 
-/** Runs what `npm test` runs: lint, types and the fast tests, or the chosen files alone. A whole run that passes is recorded. */
+/**
+ * Runs what `npm test` runs: lint, types and the fast tests, or the chosen files alone. A whole run that passes is
+ * recorded.
+ */
 export async function runFast (...chosen) {
   requireNode()
   const missing = await install()
@@ -20,13 +23,19 @@ export async function runFast (...chosen) {
 
   // In parallel, since each keeps one core busy; before the tests, since some of those measure time.
   const [programs, built, ...checks] = await Promise.all(
-    isWhole ? [bring(forTests), ...typesAndBuild(), lint()] : [bring(forTests), compile()])
+    isWhole ? [bring(forTests), ...typesAndBuild(), lint()] : [bring(forTests), compile()]
+  )
   const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
   if (programs !== undefined || built !== undefined) return { faults }
 
   say('running the tests ...')
   if (!isWhole) return { ...await runTap(['--disable-coverage', jobs, ...chosen]), faults }
-  const { count, code } = await runTap(['--coverage-report=json', '--allow-incomplete-coverage', jobs, ...suites().fast])
+  const { count, code } = await runTap([
+    '--coverage-report=json',
+    '--allow-incomplete-coverage',
+    jobs,
+    ...suites().fast
+  ])
   recordResult(tree, count, faults.length === 0 && code === 0 && count.failed.length === 0)
   return { count, code, faults }
 }
@@ -39,12 +48,16 @@ function typesAndBuild () {
 
 async function checkTypes () {
   say('checking types ...')
-  const { code, output } = await run(program('typescript/bin/tsc', '-p', 'test', '--incremental', '--tsBuildInfoFile', `${cache}/types.tsbuildinfo`))
+  const { code, output } = await run(
+    program('typescript/bin/tsc', '-p', 'test', '--incremental', '--tsBuildInfoFile', `${cache}/types.tsbuildinfo`)
+  )
   if (code !== 0) return `the type check failed:\n${output}`
 }
 
 async function lint () {
   say('linting ...')
-  const { code, output } = await run(program('eslint/bin/eslint.js', '.', '--cache', '--cache-strategy', 'content', '--cache-location', `${cache}/lint`))
+  const { code, output } = await run(
+    program('eslint/bin/eslint.js', '.', '--cache', '--cache-strategy', 'content', '--cache-location', `${cache}/lint`)
+  )
   if (code !== 0) return `the lint failed:\n${output}`
 }

@@ -59,18 +59,20 @@ let stoppedBy
 function stop (signal) {
   stoppedBy = signal
   for (const child of children) child.kill(signal)
-  setTimeout(() => { for (const child of children) child.kill('SIGKILL') }, 2000)
+  setTimeout(() => {
+    for (const child of children) child.kill('SIGKILL')
+  }, 2000)
 }
 
 /** Starts a program in the checkout, which is stopped when this script is. */
 export function start ([command, ...args], options = {}) {
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options })
-  if (children.size === 0) for (const signal of signals) process.on(signal, stop)
+  if (children.size === 0) { for (const signal of signals) process.on(signal, stop) }
   children.add(child)
   const ended = new Promise(resolve => {
     function end (result) {
       children.delete(child)
-      if (children.size === 0) for (const signal of signals) process.off(signal, stop)
+      if (children.size === 0) { for (const signal of signals) process.off(signal, stop) }
       if (stoppedBy === undefined) resolve(result)
       else if (children.size === 0) process.exit(128 + constants.signals[stoppedBy])
     }

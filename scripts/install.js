@@ -14,7 +14,9 @@ export async function install () {
   writeFileSync(at(record), wanted)
 }
 
-/** The command line of npm. Under npm its own file is known and needs no shell, which on Windows the bare name would. */
+/**
+ * The command line of npm. Under npm its own file is known and needs no shell, which on Windows the bare name would.
+ */
 export function npm () {
   const file = process.env.npm_execpath
   return file?.endsWith('.js') ? [process.execPath, file] : ['npm']

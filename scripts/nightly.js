@@ -7,12 +7,22 @@ import { close, jobs, runTap, sumOf } from './tap.js'
 const long = name => `test/long/${name}.test.ts`
 const minute = 60
 
-/** What takes longer than `npm run ci` may: each part with its files, its usual minutes and the environment that lengthens it. */
+/**
+ * What takes longer than `npm run ci` may: each part with its files, its usual minutes and the environment that
+ * lengthens it.
+ */
 const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
   lies: { files: () => suites().nightly, minutes: 2, jobs, env: () => ({}) },
   fleet: { files: () => [long('fleet')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
-  fuzz: { files: () => [long('fuzz')], minutes: 10, env: ({ minutes, requests }) => ({ FUZZ_MINUTES: `${minutes}`, ...(requests !== undefined && { FUZZ_REQUESTS: requests }) }) },
+  fuzz: {
+    files: () => [long('fuzz')],
+    minutes: 10,
+    env: ({ minutes, requests }) => ({
+      FUZZ_MINUTES: `${minutes}`,
+      ...(requests !== undefined && { FUZZ_REQUESTS: requests })
+    })
+  },
   soak: { files: () => [long('soak')], minutes: 30, env: ({ minutes }) => ({ SOAK_SECONDS: `${minute * minutes}` }) },
   bench: { run: ['bench/run.js'] }
 }
@@ -34,7 +44,9 @@ async function runPart (name, { files, run, minutes, env, jobs = '--jobs=1' }) {
   say(`${name} for about ${lasts} minutes; npm run nightly -- ${name} --seed ${wanted.seed} repeats this run ...`)
   return await runTap(['--disable-coverage', `--timeout=${3 * minute * lasts + 5 * minute}`, jobs, ...files()], {
     env: { SEED: wanted.seed, ...env({ ...wanted, minutes: lasts }) },
-    onComment: line => { console.log(`  ${line}`) }
+    onComment: line => {
+      console.log(`  ${line}`)
+    }
   })
 }
 
@@ -49,12 +61,21 @@ function given () {
   const usage = `npm run nightly -- [${Object.keys(parts).join('] [')}] [--minutes N] [--requests N] [--seed N]`
   try {
     const option = { type: 'string' }
-    const { values, positionals } = parseArgs({ allowPositionals: true, options: { minutes: option, requests: option, seed: option } })
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: { minutes: option, requests: option, seed: option }
+    })
     const unknown = positionals.find(name => !Object.hasOwn(parts, name))
-    if (unknown !== undefined) throw new Error(`unknown part ${unknown}: expected any of ${Object.keys(parts).join(', ')}`)
+    if (unknown !== undefined) {
+      throw new Error(`unknown part ${unknown}: expected any of ${Object.keys(parts).join(', ')}`)
+    }
     const seed = values.seed ?? process.env.SEED ?? String(Date.now() % 1_000_000_000)
     const wrong = Object.entries({ ...values, seed }).find(([, value]) => !/^[1-9][0-9]{0,8}$/.test(value))
-    if (wrong !== undefined) throw new Error(`expected a whole number above 0 for --${wrong[0]}, got ${wrong[1] === '' ? 'nothing' : wrong[1]}`)
+    if (wrong !== undefined) {
+      throw new Error(
+        `expected a whole number above 0 for --${wrong[0]}, got ${wrong[1] === '' ? 'nothing' : wrong[1]}`
+      )
+    }
     return { names: positionals.length > 0 ? positionals : Object.keys(parts), wanted: { ...values, seed } }
   } catch (error) {
     return giveUpOn(`${error.message}\n${usage}`)

@@ -2,21 +2,38 @@ import { getuid } from 'node:process'
 import { run, say } from './ground.js'
 
 const managers = [
-  { name: 'apt-get', asRoot: true, install: packages => [['update'], ['install', '-y', '--no-install-recommends', ...packages]] },
+  {
+    name: 'apt-get',
+    asRoot: true,
+    install: packages => [['update'], ['install', '-y', '--no-install-recommends', ...packages]]
+  },
   { name: 'apk', asRoot: true, install: packages => [['add', '--no-cache', ...packages]] },
   { name: 'dnf', asRoot: true, install: packages => [['install', '-y', ...packages]] },
   { name: 'brew', asRoot: false, install: packages => [['install', ...packages]] }
 ]
 
-/** Programs that checks run beside varve, in the order of the commands that bring them, and what each package manager has them under. */
+/**
+ * Programs that checks run beside varve, in the order of the commands that bring them, and what each package manager
+ * has them under.
+ */
 const packages = {
   'redis-server': { 'apt-get': ['redis-server'], apk: ['redis'], dnf: ['redis'], brew: ['redis'] },
   prometheus: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
   promtool: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
-  chromium: { 'apt-get': ['chromium', 'fonts-dejavu-core'], apk: ['chromium', 'font-dejavu'], dnf: ['chromium'], brew: ['chromium'] },
+  chromium: {
+    'apt-get': ['chromium', 'fonts-dejavu-core'],
+    apk: ['chromium', 'font-dejavu'],
+    dnf: ['chromium'],
+    brew: ['chromium']
+  },
   nginx: { 'apt-get': ['nginx-light'], apk: ['nginx'], dnf: ['nginx'], brew: ['nginx'] },
   tc: { 'apt-get': ['iproute2'], apk: ['iproute2'], dnf: ['iproute-tc', 'iproute'], brew: [] },
-  'docker-compose': { 'apt-get': ['docker-compose'], apk: ['docker-compose'], dnf: ['docker-compose'], brew: ['docker-compose'] }
+  'docker-compose': {
+    'apt-get': ['docker-compose'],
+    apk: ['docker-compose'],
+    dnf: ['docker-compose'],
+    brew: ['docker-compose']
+  }
 }
 
 // Nobody is there to answer a package's questions.
@@ -27,7 +44,10 @@ export const forTests = ['redis-server']
 /** What the longer checks need. */
 export const forLongerChecks = Object.keys(packages).filter(program => program !== 'tc' || process.platform === 'linux')
 
-/** Makes sure that real programs are on PATH, all by one call of the package manager, as two would be in each other's way; answers the reason where they cannot be. */
+/**
+ * Makes sure that real programs are on PATH, all by one call of the package manager, as two would be in each other's
+ * way; answers the reason where they cannot be.
+ */
 export async function bring (programs) {
   const missing = await missingOf(programs)
   if (missing.length === 0) return

@@ -4,7 +4,8 @@ import { parse, stringify } from 'yaml'
 import { at } from './ground.js'
 
 // Has each alert of config/prometheus-rules.yml lead to its runbook below the homepage of package.json, and writes
-// deploy/kubernetes/monitoring/prometheus-rule.yaml, or the same elsewhere: those rules as the Prometheus operator takes them.
+// deploy/kubernetes/monitoring/prometheus-rule.yaml, or the same elsewhere: those rules as the Prometheus operator
+// takes them.
 const { homepage } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
 const given = readFileSync(at('config/prometheus-rules.yml'), 'utf8')
 const rules = given.replace(/(?<=runbook_url: )\S*(?=docs\/runbooks\.md#)/g, homepage)
@@ -19,4 +20,9 @@ const rule = {
 }
 
 mkdirSync(dirname(into), { recursive: true })
-writeFileSync(into, `# Made by node scripts/prometheus-rule.js of config/prometheus-rules.yml, where the reasons are.\n${stringify(rule, { lineWidth: 0 })}`)
+writeFileSync(
+  into,
+  `# Made by node scripts/prometheus-rule.js of config/prometheus-rules.yml, where the reasons are.\n${
+    stringify(rule, { lineWidth: 0 })
+  }`
+)

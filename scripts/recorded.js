@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
 import { collected } from './coverage.js'
 import { at, root, textOf } from './ground.js'
 
@@ -11,7 +20,9 @@ const record = `${folder}/passed.json`
 /** What the processes of the last run of the fast tests covered. */
 export const fastCoverage = `${folder}/coverage`
 
-/** The digest of every file of the checkout that git does not ignore, and of the Node that runs; undefined without git. */
+/**
+ * The digest of every file of the checkout that git does not ignore, and of the Node that runs; undefined without git.
+ */
 export function treeDigest () {
   const names = namesOf()
   if (names === undefined) return
@@ -42,7 +53,11 @@ export function recordedResult () {
 
 function namesOf () {
   try {
-    const listed = execFileSync('git', ['ls-files', '-coz', '--exclude-standard'], { cwd: root, stdio: ['ignore', 'pipe', 'ignore'], maxBuffer: 1 << 28 })
+    const listed = execFileSync('git', ['ls-files', '-coz', '--exclude-standard'], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      maxBuffer: 1 << 28
+    })
     return [...new Set(listed.toString().split('\0').filter(name => name !== ''))].sort()
   } catch {
     return undefined

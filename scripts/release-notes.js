@@ -4,14 +4,22 @@ import { at, giveUpOn } from './ground.js'
 const [tag = ''] = process.argv.slice(2)
 const { version } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
 
-if (tag !== `v${version}`) giveUpOn(`the tag ${tag === '' ? 'is missing' : `is ${tag}`}, and the package's version is ${version}: expected v${version}`)
+if (tag !== `v${version}`) {
+  giveUpOn(
+    `the tag ${tag === '' ? 'is missing' : `is ${tag}`}, and the package's version is ${version}: expected v${version}`
+  )
+}
 const notes = notesOf(readFileSync(at('CHANGELOG.md'), 'utf8'), version)
-if (notes === undefined) giveUpOn(`CHANGELOG.md has no section "## ${version}" that says anything; "(unreleased)" goes when it is released`)
+if (notes === undefined) {
+  giveUpOn(`CHANGELOG.md has no section "## ${version}" that says anything; "(unreleased)" goes when it is released`)
+}
 process.stdout.write(`${notes}\n`)
 
 /** What the changelog says of a version, under a heading of the version with nothing but a date behind it. */
 function notesOf (changelog, version) {
-  const section = changelog.split(/^## /m).slice(1).find(part => /^\S+(?: \(?\d{4}-\d{2}-\d{2}\)?)?\s*$/.test(firstLineOf(part)) && part.split(/\s/, 1)[0] === version)
+  const section = changelog.split(/^## /m).slice(1).find(part =>
+    /^\S+(?: \(?\d{4}-\d{2}-\d{2}\)?)?\s*$/.test(firstLineOf(part)) && part.split(/\s/, 1)[0] === version
+  )
   return section?.slice(firstLineOf(section).length).trim() || undefined
 }
 

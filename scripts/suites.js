@@ -5,13 +5,35 @@ import { at } from './ground.js'
 const named = (folder, ...names) => names.map(name => `test/${folder}${name}.test.ts`)
 
 /** Files that measure time or saturate the machine: another file beside them would change what they see. */
-const alone = named('long/', 'bench', 'blocked-loop', 'faults', 'fences', 'fleet', 'fuzz', 'hedging', 'overload', 'redis-faults', 'slow-clients', 'soak')
+const alone = named(
+  'long/',
+  'bench',
+  'blocked-loop',
+  'faults',
+  'fences',
+  'fleet',
+  'fuzz',
+  'hedging',
+  'overload',
+  'redis-faults',
+  'slow-clients',
+  'soak'
+)
 
 /** Files that repeat on every kind of read what a faster file checks on one. */
 const nightly = named('long/', 'deceptive')
 
 /** Files with random properties, which `npm run nightly` runs ten times as long. */
-const random = named('', 'api/oracle', 'end-to-end', 'proxy/events/pages', 'proxy/observe', 'config/secrets', 'whole/shared-blocks', 'cache/shared-store')
+const random = named(
+  '',
+  'api/oracle',
+  'end-to-end',
+  'proxy/events/pages',
+  'proxy/observe',
+  'config/secrets',
+  'whole/shared-blocks',
+  'cache/shared-store'
+)
 
 /** The test files of the checkout by how they run: every file is in one of the first five sets. */
 export function suites () {

@@ -15,7 +15,10 @@ const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0
 // How tap started a test file is the same for all of them, and says nothing of why this one failed.
 const commonplace = /^(?:stdio|cwd|externalID|command|args|jobId):|^ {2}- /
 
-/** Runs test files, printing a line for each as it ends; returns the counts and tap's own exit code. Comments of tests go to onComment. */
+/**
+ * Runs test files, printing a line for each as it ends; returns the counts and tap's own exit code. Comments of tests
+ * go to onComment.
+ */
 export async function runTap (args, { env = {}, onComment = () => {} } = {}) {
   // There is a compiler only once the packages are installed.
   const { printAll } = await import('./printed.js')
@@ -25,10 +28,13 @@ export async function runTap (args, { env = {}, onComment = () => {} } = {}) {
     files.push({ name, ms: Number.parseFloat(time ?? 0) })
     console.log(`${ok ? '  ok  ' : ' FAIL '} ${name}  ${passed} passed${time === undefined ? '' : `, ${time}`}`)
     // All of it is told at the end; who watches, or has a part of the output alone, need not wait for that.
-    for (const failure of failed.slice(0, mostAtOnce)) console.log(`        ${short(failure)}\n${tellingOf(failure, linesAtOnce)}`)
+    for (const failure of failed.slice(0, mostAtOnce)) {
+      console.log(`        ${short(failure)}\n${tellingOf(failure, linesAtOnce)}`)
+    }
   })
   const { child, ended } = start(program('tap/dist/esm/run.mjs', 'run', '--reporter=tap', ...args), {
-    stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env }
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env }
   })
   for await (const line of createInterface({ input: child.stdout })) {
     count.line(line)

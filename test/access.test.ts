@@ -7,18 +7,36 @@ import { until } from './support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from './support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
-const keys = [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }, { name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }]
+const keys = [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }, {
+  name: 'wallet',
+  key: 'k-wallet-52',
+  requestsPerSecond: null
+}]
 const bearer = (key: string): { headers: Record<string, string> } => ({ headers: { authorization: `Bearer ${key}` } })
 const clientLimits = { requestsPerSecond: 1, burst: 3 }
 const untouched = { prunedBlocks: 0 }
 
-/** Asks for a version each time that nobody has asked for, so many times at once; tells how many were answered, and how many refused. */
-async function misses (varve: TestVarve, count: number, how: Parameters<TestVarve['get']>[1] = {}, from = 100): Promise<Record<number, number>> {
-  return counts(await Promise.all(Array.from({ length: count }, async (_, nth) => (await varve.get(modules(from + nth), how)).status)))
+/**
+ * Asks for a version each time that nobody has asked for, so many times at once; tells how many were answered, and how
+ * many refused.
+ */
+async function misses (
+  varve: TestVarve,
+  count: number,
+  how: Parameters<TestVarve['get']>[1] = {},
+  from = 100
+): Promise<Record<number, number>> {
+  return counts(
+    await Promise.all(
+      Array.from({ length: count }, async (_, nth) => (await varve.get(modules(from + nth), how)).status)
+    )
+  )
 }
 
 function counts (statuses: readonly number[]): Record<number, number> {
-  return Object.fromEntries([...new Set(statuses)].sort().map(status => [status, statuses.filter(one => one === status).length]))
+  return Object.fromEntries(
+    [...new Set(statuses)].sort().map(status => [status, statuses.filter(one => one === status).length])
+  )
 }
 
 /** Asks until it is too much: on a machine that is slow one more may be allowed meanwhile. */
@@ -32,7 +50,15 @@ async function untilLimited (ask: (nth: number) => Promise<Got>): Promise<Got> {
 
 async function isLimited (t: Test, ask: (nth: number) => Promise<Got>): Promise<void> {
   const got = await untilLimited(ask)
-  t.match(got, { status: 429, headers: { 'content-type': 'application/json', 'retry-after': '1', 'cache-status': 'varve; detail=limited', 'cache-control': 'no-store' } })
+  t.match(got, {
+    status: 429,
+    headers: {
+      'content-type': 'application/json',
+      'retry-after': '1',
+      'cache-status': 'varve; detail=limited',
+      'cache-control': 'no-store'
+    }
+  })
   t.same(JSON.parse(got.body), { message: 'too many requests', error_code: 'web_framework_error', vm_error_code: null })
 }
 
@@ -46,9 +72,20 @@ t.test('an address has so many reads of a node a second, and hits beyond that', 
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/modules'))
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/transactions?limit=1'))
   await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', item('u64', `"${nth}"`)))
-  t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), { headers: { 'x-node-ledger-version': /^\d+$/ } }, 'a known read bears the position all the same')
-  for (let round = 0; round < 9; round++) t.match(await varve.get(modules(100)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }, 'what is at hand costs nothing')
-  t.match(await varve.get('/v1/accounts/1/modules?limit=01&ledger_version=100'), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }, 'in a new spelling too')
+  t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), {
+    headers: { 'x-node-ledger-version': /^\d+$/ }
+  }, 'a known read bears the position all the same')
+  for (let round = 0; round < 9; round++) {
+    t.match(
+      await varve.get(modules(100)),
+      { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } },
+      'what is at hand costs nothing'
+    )
+  }
+  t.match(await varve.get('/v1/accounts/1/modules?limit=01&ledger_version=100'), {
+    status: 200,
+    headers: { 'cache-status': 'varve; hit; detail=memory' }
+  }, 'in a new spelling too')
   for (let round = 0; round < 9; round++) {
     t.match(await varve.get('/v1/accounts/xyz/modules'), { status: 400 }, 'nor does what varve itself refuses')
     t.match(await varve.get('/v2/no'), { status: 404 })
@@ -79,10 +116,16 @@ t.test('where hits count too, anything that is asked does', async t => {
 })
 
 t.test('one client is limited for itself: by its address, by its IPv6 network, by the word of a proxy that is believed', async t => {
-  const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 1, burst: 2 } }, trustProxy: ['127.0.0.0/30', '10.0.0.0/8'] })
+  const { varve } = await varveAtSandbox(t, untouched, {
+    limits: { client: { requestsPerSecond: 1, burst: 2 } },
+    trustProxy: ['127.0.0.0/30', '10.0.0.0/8']
+  })
   let version = 0
   const from = async (localAddress: string, forwarded?: string): Promise<Got> =>
-    await varve.get(modules(++version), { localAddress, ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } }) })
+    await varve.get(modules(++version), {
+      localAddress,
+      ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } })
+    })
   /** Whether one has nothing left when the other has had all of it. */
   const areOne = async (one: Parameters<typeof from>, other: Parameters<typeof from>): Promise<boolean> => {
     for (let nth = 0; nth < 5; nth++) {
@@ -95,14 +138,22 @@ t.test('one client is limited for itself: by its address, by its IPv6 network, b
   t.ok(await areOne(['127.0.0.11'], ['127.0.0.11', '203.0.113.1']), 'who is not believed may say what it likes')
   t.ok(await areOne(['127.0.0.1', '203.0.113.2'], ['127.0.0.2', '203.0.113.2']))
   t.notOk(await areOne(['127.0.0.1', '203.0.113.3'], ['127.0.0.1', '203.0.113.4']))
-  t.ok(await areOne(['127.0.0.1', '203.0.113.5'], ['127.0.0.1', '203.0.113.99, 203.0.113.5']), 'a proxy that is believed adds to what its client says, which is not')
-  t.ok(await areOne(['127.0.0.1', '203.0.113.6'], ['127.0.0.1', '203.0.113.6, 10.1.2.3']), 'through two that are believed')
+  t.ok(
+    await areOne(['127.0.0.1', '203.0.113.5'], ['127.0.0.1', '203.0.113.99, 203.0.113.5']),
+    'a proxy that is believed adds to what its client says, which is not'
+  )
+  t.ok(
+    await areOne(['127.0.0.1', '203.0.113.6'], ['127.0.0.1', '203.0.113.6, 10.1.2.3']),
+    'through two that are believed'
+  )
   t.ok(await areOne(['127.0.0.1', '2001:db8:1:2::1'], ['127.0.0.1', '[2001:db8:1:2:3::2]:99']))
   t.notOk(await areOne(['127.0.0.1', '2001:db8:1:3::1'], ['127.0.0.1', '2001:db8:1:4::1']))
 })
 
 t.test('a node is told the address that a proxy which is believed tells of, and never what a client makes up', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const told = async (trustProxy: string[]): Promise<string | undefined> => {
     const varve = await varveAt(t, stub.url, { trustProxy })
     await varve.get('/v1/accounts/0x1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
@@ -115,54 +166,133 @@ t.test('a node is told the address that a proxy which is believed tells of, and 
 })
 
 t.test('a client with a key has what its key may ask for, from wherever; one without a known key what its address may', async t => {
-  const clients = { keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: 1000 }, { name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }] }
-  const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 1, burst: 4 } }, clients })
-  t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'), 0, 'counted from the start')
+  const clients = {
+    keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: 1000 }, {
+      name: 'wallet',
+      key: 'k-wallet-52',
+      requestsPerSecond: null
+    }]
+  }
+  const { varve } = await varveAtSandbox(t, untouched, {
+    limits: { client: { requestsPerSecond: 1, burst: 4 } },
+    clients
+  })
+  t.equal(
+    await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'),
+    0,
+    'counted from the start'
+  )
   const wallet = await misses(varve, 20, bearer('k-wallet-52'), 100)
   t.ok((wallet[200] ?? 0) >= 4 && (wallet[200] ?? 0) < 7, 'a key without a number of its own is as an address')
-  t.match(await untilLimited(async nth => await varve.get(modules(200 + nth), { ...bearer('k-wallet-52'), localAddress: '127.0.0.7' })), { status: 429 }, 'wherever it is used')
-  t.match(await misses(varve, 12, { headers: { 'x-api-key': 'k-shop-51' } }, 300), { 200: 12 }, 'a number of its own is that many at once too')
+  t.match(
+    await untilLimited(async nth =>
+      await varve.get(modules(200 + nth), { ...bearer('k-wallet-52'), localAddress: '127.0.0.7' })
+    ),
+    { status: 429 },
+    'wherever it is used'
+  )
+  t.match(
+    await misses(varve, 12, { headers: { 'x-api-key': 'k-shop-51' } }, 300),
+    { 200: 12 },
+    'a number of its own is that many at once too'
+  )
   for (let nth = 0; nth < 8; nth++) {
     t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 })
   }
   await untilLimited(async nth => await varve.get(modules(400 + nth), bearer('k-unknown')))
-  t.match(await untilLimited(async nth => await varve.get(modules(500 + nth))), { status: 429 }, 'an unknown key is ignored')
+  t.match(
+    await untilLimited(async nth => await varve.get(modules(500 + nth))),
+    { status: 429 },
+    'an unknown key is ignored'
+  )
   t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="miss"}'), 12)
   t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'), 8)
-  t.equal(await varve.metric('varve_client_requests_total{client="wallet",outcome="limited"}'), await varve.metric('varve_limited_total{by="key"}'))
+  t.equal(
+    await varve.metric('varve_client_requests_total{client="wallet",outcome="limited"}'),
+    await varve.metric('varve_limited_total{by="key"}')
+  )
   t.ok(Number(await varve.metric('varve_limited_total{by="address"}')) >= 2)
 })
 
 t.test('where a key is required nothing is answered without one, kept or not, and browsers may ask first', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
-  const targets = [modules(100), '/v1/accounts/0x1/modules', '/v1/info', '/v1', '/v1/transactions', '/v1/accounts/0x1/transactions', '/v1/accounts/xyz/modules', '/nowhere']
+  const targets = [
+    modules(100),
+    '/v1/accounts/0x1/modules',
+    '/v1/info',
+    '/v1',
+    '/v1/transactions',
+    '/v1/accounts/0x1/transactions',
+    '/v1/accounts/xyz/modules',
+    '/nowhere'
+  ]
   for (const target of targets) {
-    for (const how of [{}, bearer('k-shop-5'), { headers: { 'x-api-key': '' } }, { method: 'HEAD' }, { method: 'POST', body: '{}' }, { method: 'DELETE' }]) {
+    for (
+      const how of [{}, bearer('k-shop-5'), { headers: { 'x-api-key': '' } }, { method: 'HEAD' }, {
+        method: 'POST',
+        body: '{}'
+      }, { method: 'DELETE' }]
+    ) {
       const got = await varve.get(target, how)
-      t.match(got, { status: 401, headers: { 'www-authenticate': 'Bearer', 'cache-status': 'varve; detail=rejected' } }, `${target} ${JSON.stringify(how)}`)
+      t.match(
+        got,
+        { status: 401, headers: { 'www-authenticate': 'Bearer', 'cache-status': 'varve; detail=rejected' } },
+        `${target} ${JSON.stringify(how)}`
+      )
     }
   }
-  t.same(JSON.parse((await varve.get(modules(100))).body), { message: 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', error_code: 'web_framework_error', vm_error_code: null })
+  t.same(JSON.parse((await varve.get(modules(100))).body), {
+    message: 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY',
+    error_code: 'web_framework_error',
+    vm_error_code: null
+  })
   t.equal(sandbox.asked.total, 0)
   for (let nth = 0; nth < 3; nth++) t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 })
-  t.match(await varve.get(modules(100), bearer('k-shop-51')), { headers: { 'cache-status': 'varve; hit; detail=memory' } })
+  t.match(await varve.get(modules(100), bearer('k-shop-51')), {
+    headers: { 'cache-status': 'varve; hit; detail=memory' }
+  })
   t.match(await varve.get(modules(100)), { status: 401 }, 'what is at hand is for no one else')
   t.match(await varve.get(modules(100), { headers: { 'x-api-key': 'k-wallet-52' } }), { status: 200 })
-  const preflight = { method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization,x-api-key' } }
-  t.match(await varve.get(modules(100), preflight), { status: 200, headers: { 'access-control-allow-headers': 'authorization,x-api-key' } })
-  t.match(await varve.get(modules(100), { headers: { origin: 'https://app.example' } }), { status: 401, headers: { 'access-control-allow-origin': 'https://app.example' } })
+  const preflight = {
+    method: 'OPTIONS',
+    headers: {
+      origin: 'https://app.example',
+      'access-control-request-method': 'GET',
+      'access-control-request-headers': 'authorization,x-api-key'
+    }
+  }
+  t.match(await varve.get(modules(100), preflight), {
+    status: 200,
+    headers: { 'access-control-allow-headers': 'authorization,x-api-key' }
+  })
+  t.match(await varve.get(modules(100), { headers: { origin: 'https://app.example' } }), {
+    status: 401,
+    headers: { 'access-control-allow-origin': 'https://app.example' }
+  })
 })
 
 t.test('who has no key is held to the limit of an address, and that harms no neighbour who has one', async t => {
-  const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, limits: { client: { requestsPerSecond: 1, burst: 3 } } })
+  const { varve } = await varveAtSandbox(t, untouched, {
+    clients: { required: true, keys },
+    limits: { client: { requestsPerSecond: 1, burst: 3 } }
+  })
   const tried = await misses(varve, 30, bearer('guess'))
   t.ok((tried[401] ?? 0) >= 3 && (tried[401] ?? 0) < 6 && tried[200] === undefined, JSON.stringify(tried))
-  t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 }, 'a key that is known is not limited by its neighbour')
+  t.match(
+    await varve.get(modules(100), bearer('k-shop-51')),
+    { status: 200 },
+    'a key that is known is not limited by its neighbour'
+  )
 })
 
 t.test('where the chain stands is for those who may ask: no refusal tells of it, whatever it is that is refused', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, limits: { bodyKb: 1, client: { requestsPerSecond: 1, burst: 2 } }, cors: { origins: ['https://app.example'] } })
-  // After two refusals an address has no more to ask for, but on a machine that takes its time; a browser is told without a key that it may not go on.
+  const { sandbox, varve } = await varveAtSandbox(t, untouched, {
+    clients: { required: true, keys },
+    limits: { bodyKb: 1, client: { requestsPerSecond: 1, burst: 2 } },
+    cors: { origins: ['https://app.example'] }
+  })
+  // After two refusals an address has no more to ask for, but on a machine that takes its time; a browser is told
+  // without a key that it may not go on.
   const cases: Array<[statuses: number[], how: Parameters<TestVarve['get']>[1]]> = [
     [[401], {}],
     [[401], { method: 'POST', body: 'x'.repeat(2000) }],
@@ -176,30 +306,51 @@ t.test('where the chain stands is for those who may ask: no refusal tells of it,
     t.notMatch(got.rawNames.join(' '), /ledger|chain-id|epoch/i, String(got.status))
   }
   t.equal(sandbox.asked.total, 0)
-  t.match((await varve.get('/v1/accounts/0xzz/modules', bearer('k-shop-51'))).rawNames.join(' '), /X-NODE-LEDGER-VERSION/)
+  t.match(
+    (await varve.get('/v1/accounts/0xzz/modules', bearer('k-shop-51'))).rawNames.join(' '),
+    /X-NODE-LEDGER-VERSION/
+  )
 })
 
 t.test('who has no key is refused by its head, before its body is taken in', async t => {
   const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
-  const said = await sendRaw(varve.url, 'POST /v1/tables/0x5eed/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{', text => text.includes('\r\n\r\n'))
+  const said = await sendRaw(
+    varve.url,
+    'POST /v1/tables/0x5eed/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ' +
+      '1000\r\n\r\n{',
+    text => text.includes('\r\n\r\n')
+  )
   t.same(statusesIn(said), [401])
 })
 
 t.test('a rendering of before is served to who may not ask a node for the one of now', async t => {
   let release = 'aaaa'
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`) })
-  const varve = await varveAt(t, stub.url, { limits: { client: { requestsPerSecond: 1, burst: 5 } }, head: { pollMs: 20 } })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`)
+  })
+  const varve = await varveAt(t, stub.url, {
+    limits: { client: { requestsPerSecond: 1, burst: 5 } },
+    head: { pollMs: 20 }
+  })
   const versions = [101, 102, 103, 104]
   for (const version of versions) await varve.get(modules(version))
   release = 'bbbb'
-  await until(async () => JSON.parse((await ask(varve.adminUrl, '/status.json')).body).upstreams[0].release === 'bbbb', 'it is known')
+  await until(
+    async () => JSON.parse((await ask(varve.adminUrl, '/status.json')).body).upstreams[0].release === 'bbbb',
+    'it is known'
+  )
   const before = stub.asked.length
   for (const version of versions) t.equal((await varve.get(modules(version))).status, 200)
   t.ok(stub.asked.length - before < versions.length, `${stub.asked.length - before} asked of the node`)
 })
 
 t.test('a request that waits for a version, and then for a node, is one', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 1, burst: 2 } }, head: { pollMs: 20 } })
+  const { sandbox, varve } = await varveAtSandbox(t, untouched, {
+    limits: { client: { requestsPerSecond: 1, burst: 2 } },
+    head: { pollMs: 20 }
+  })
   await until(async () => (await ask(varve.adminUrl, '/readyz')).status === 200, 'it knows where the node stands')
   const ahead = sandbox.ledger.head.version + 1n
   const waiting = varve.get('/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(ahead) } })
@@ -210,23 +361,63 @@ t.test('a request that waits for a version, and then for a node, is one', async 
 })
 
 t.test('caches before varve are told that what is for clients alone is private', async t => {
-  const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys }, downstream: { cacheControl: 'immutable' } })
-  t.match(await varve.get(modules(100), bearer('k-shop-51')), { headers: { 'cache-control': 'private, max-age=86400' } })
-  t.match(await varve.get('/v1/blocks/by_version/100', bearer('k-shop-51')), { headers: { 'cache-control': 'private, max-age=31536000, immutable' } })
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'cache-control': 'public, max-age=600' }) })
+  const { varve } = await varveAtSandbox(t, untouched, {
+    clients: { required: true, keys },
+    downstream: { cacheControl: 'immutable' }
+  })
+  t.match(await varve.get(modules(100), bearer('k-shop-51')), {
+    headers: { 'cache-control': 'private, max-age=86400' }
+  })
+  t.match(await varve.get('/v1/blocks/by_version/100', bearer('k-shop-51')), {
+    headers: { 'cache-control': 'private, max-age=31536000, immutable' }
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]', { 'cache-control': 'public, max-age=600' })
+  })
   const told = async (cacheControl: 'off' | 'revalidate'): Promise<unknown> => {
-    const other = await varveAt(t, stub.url, { clients: { required: true, keys }, downstream: { cacheControl }, upstream: { ignoreCacheControl: true } })
-    return [modules(100), '/v1/spec.json'].reduce<Promise<unknown[]>>(async (lines, target) => [...await lines, (await other.get(target, bearer('k-shop-51'))).headers['cache-control']], Promise.resolve([]))
+    const other = await varveAt(t, stub.url, {
+      clients: { required: true, keys },
+      downstream: { cacheControl },
+      upstream: { ignoreCacheControl: true }
+    })
+    return [modules(100), '/v1/spec.json'].reduce<Promise<unknown[]>>(
+      async (
+        lines,
+        target
+      ) => [...await lines, (await other.get(target, bearer('k-shop-51'))).headers['cache-control']],
+      Promise.resolve([])
+    )
   }
-  t.same([await told('off'), await told('revalidate')], [['private', 'private, no-store'], ['private, no-cache', 'private, no-store']], 'whatever the node says')
+  t.same([await told('off'), await told('revalidate')], [['private', 'private, no-store'], [
+    'private, no-cache',
+    'private, no-store'
+  ]], 'whatever the node says')
 })
 
 t.test('a key is nowhere but with its client: not upstream, not in the log, not in metrics, status or answers', async t => {
-  const stub = await stubNode(t, (request, response) => { request.url?.includes('fail') === true ? response.destroy() : ok(response, '[]') })
-  const varve = await varveAt(t, stub.url, { log: { level: 'trace', access: true }, clients: { required: false, keys }, limits: { client: { requestsPerSecond: 2 } } })
+  const stub = await stubNode(t, (request, response) => {
+    request.url?.includes('fail') === true ? response.destroy() : ok(response, '[]')
+  })
+  const varve = await varveAt(t, stub.url, {
+    log: { level: 'trace', access: true },
+    clients: { required: false, keys },
+    limits: { client: { requestsPerSecond: 2 } }
+  })
   const seen = []
-  for (const target of [modules(100), modules(100), '/v1/accounts/0x1/transactions', '/v1/fail', modules(101), modules(102), modules(103)]) {
-    for (const how of [bearer('k-shop-51'), { headers: { 'x-api-key': 'k-wallet-52' } }, bearer('k-guess-53')]) seen.push(await varve.get(target, how))
+  for (
+    const target of [
+      modules(100),
+      modules(100),
+      '/v1/accounts/0x1/transactions',
+      '/v1/fail',
+      modules(101),
+      modules(102),
+      modules(103)
+    ]
+  ) {
+    for (const how of [bearer('k-shop-51'), { headers: { 'x-api-key': 'k-wallet-52' } }, bearer('k-guess-53')]) {
+      seen.push(await varve.get(target, how))
+    }
   }
   for (const page of ['/metrics', '/readyz', '/status.json']) seen.push(await ask(varve.adminUrl, page))
   t.ok(seen.some(({ status }) => status === 429))
@@ -245,11 +436,15 @@ t.test('replicas that share a Redis count together, what one of them has read co
   t.ok(all >= 4 && all < 7, `${all} in all`)
   t.equal(node.reads(), all)
   await until(async () => await one.metric('varve_cache_writes_total{tier="redis"}') === together, 'it is shared')
-  for (const version of [100, 101, 102]) t.match(await other.get(modules(version)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=redis' } })
+  for (const version of [100, 101, 102]) {
+    t.match(await other.get(modules(version)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=redis' } })
+  }
   t.equal(node.reads(), all)
   await redis.kill()
   let version = 500
-  for (const varve of [one, other]) await until(async () => (await varve.get(modules(version++))).status === 200, 'it counts by itself', 3000)
+  for (const varve of [one, other]) {
+    await until(async () => (await varve.get(modules(version++))).status === 200, 'it counts by itself', 3000)
+  }
   const alone = [await misses(one, 20, {}, 300), await misses(other, 20, {}, 400)]
   for (const seen of alone) t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 7, JSON.stringify(seen))
 })

@@ -20,23 +20,45 @@ import { eachWorker, quiet } from './support/workers.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
 const block = '/v1/blocks/by_version/2000'
-const events = `/v1/accounts/0x1/events/${encodeURIComponent('0x1::block::BlockResource')}/new_block_events?start=200&limit=5`
+const events = `/v1/accounts/0x1/events/${
+  encodeURIComponent('0x1::block::BlockResource')
+}/new_block_events?start=200&limit=5`
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
 const everyHit = { audit: { share: 1 } }
 
 /** One that answers reads, with what it has kept last at hand. */
-async function readerAt (t: Test, node: Sandbox): Promise<{ kept: () => Entry, form: (coding: Coding) => Form, log: Lines, get: (target: string, how?: Ask) => Promise<Got>, metric: TestVarve['metric'] }> {
+async function readerAt (
+  t: Test,
+  node: Sandbox
+): Promise<
+  {
+    kept: () => Entry,
+    form: (coding: Coding) => Form,
+    log: Lines,
+    get: (target: string, how?: Ask) => Promise<Got>,
+    metric: TestVarve['metric']
+  }
+> {
   const log: Lines = []
-  const config = configSchema.parse({ listen: '127.0.0.1:0', upstreams: [{ url: node.url }], head: { pollMs: 600_000 }, ...everyHit })
+  const config = configSchema.parse({
+    listen: '127.0.0.1:0',
+    upstreams: [{ url: node.url }],
+    head: { pollMs: 600_000 },
+    ...everyHit
+  })
   const reader = await readerOf(config, undefined, pino({}, { write: line => log.push(JSON.parse(line)) }))
   const { memory } = reader.built.parts
   const set = memory.set.bind(memory)
   let last: Entry | undefined
   memory.set = entry => set(last = entry)
-  const nothing = (): never => { throw new Error('nothing was kept') }
+  const nothing = (): never => {
+    throw new Error('nothing was kept')
+  }
   const kept = (): Entry => last ?? nothing()
   const url = await reader.listen()
-  t.teardown(async () => { await reader.stop({ drainMs: 0 }, async () => {}) })
+  t.teardown(async () => {
+    await reader.stop({ drainMs: 0 }, async () => {})
+  })
   await reader.begin()
   return {
     log,
@@ -44,7 +66,8 @@ async function readerAt (t: Test, node: Sandbox): Promise<{ kept: () => Entry, f
     // In what has become of the entry since.
     form: coding => memory.latestOf(kept())?.coded[coding] ?? nothing(),
     get: async (target, how) => await ask(url, target, how),
-    metric: async series => Number((await reader.metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
+    metric: async series =>
+      Number((await reader.metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
   }
 }
 
@@ -53,7 +76,10 @@ type Counted = Pick<TestVarve, 'metric'>
 
 async function untilFound (varve: Counted, result: AuditResult, times = 1): Promise<void> {
   // Those under way together may find the same.
-  await until(async () => (await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0) >= times, `${times} found ${result}`)
+  await until(
+    async () => (await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0) >= times,
+    `${times} found ${result}`
+  )
 }
 
 const differing = (log: Lines): Lines => log.filter(({ where }) => where !== undefined)
@@ -75,7 +101,13 @@ t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten
     await untilFound(varve, 'different', at + 1)
     t.match(await varve.get(target, how), { body: truth.body, headers: { [status]: /uri-miss/ } })
     const [told, ...more] = differing(varve.log.splice(0))
-    t.match(told, { level: 50, where: 'body', node: 'node-1', kept: /^sha256:[0-9a-f]{64}$/, said: /^sha256:[0-9a-f]{64}$/ })
+    t.match(told, {
+      level: 50,
+      where: 'body',
+      node: 'node-1',
+      kept: /^sha256:[0-9a-f]{64}$/,
+      said: /^sha256:[0-9a-f]{64}$/
+    })
     t.not(told?.['kept'], told?.['said'])
     t.same(more, [])
   }
@@ -104,19 +136,32 @@ t.test('a wrong byte in Redis is found, deleted there, and forgotten by every re
   const truth = await first.get(modules)
   await written(first, 1)
   const [name = ''] = (await redis.client.keys('varve:1:*')).filter(key => key.includes('/modules'))
-  const stored = await decodeStored(name.slice('varve:1:'.length), await redis.client.getBuffer(name) ?? Buffer.alloc(0))
+  const stored = await decodeStored(
+    name.slice('varve:1:'.length),
+    await redis.client.getBuffer(name) ?? Buffer.alloc(0)
+  )
   const body = Buffer.from(stored.body)
   body.writeUInt8(body.readUInt8(30) ^ 1, 30)
   // As whoever can write there would, so that no checksum tells.
   await redis.client.set(name, await encodeStored({ ...stored, body, etag: tagOf(stored.contentType, body) }))
   const second = await varveAt(t, node.url, { ...shared, ...everyHit })
   const third = await varveAt(t, node.url, shared)
-  for (const varve of [third, second]) t.match(await varve.get(modules), { body: body.toString(), headers: { [status]: 'varve; hit; detail=redis' } })
+  for (const varve of [third, second]) {
+    t.match(await varve.get(modules), { body: body.toString(), headers: { [status]: 'varve; hit; detail=redis' } })
+  }
   await untilFound(second, 'different')
-  await until(async () => String((await third.get(modules)).headers[status]).includes('uri-miss'), 'the replica that has no audit has forgotten it')
+  await until(
+    async () => String((await third.get(modules)).headers[status]).includes('uri-miss'),
+    'the replica that has no audit has forgotten it'
+  )
   for (const varve of [second, third]) t.equal((await varve.get(modules)).body, truth.body)
   t.match(differing(second.log), [{ level: 50, where: 'body', kept: /^sha256:/, said: /^sha256:/ }])
-  t.notMatch(await redis.client.getBuffer(name).then(async value => value && (await decodeStored(name.slice('varve:1:'.length), value)).body.toString()), body.toString())
+  t.notMatch(
+    await redis.client.getBuffer(name).then(async value =>
+      value && (await decodeStored(name.slice('varve:1:'.length), value)).body.toString()
+    ),
+    body.toString()
+  )
 })
 
 t.test('a listing that another node lets be longer is no fault: it counts as rendering, and is read afresh', async t => {
@@ -191,7 +236,11 @@ t.test('what one process of several has found to be wrong is forgotten by the ot
   await eachWorker(varve, modules)
   await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
   // Some of those that were asked before had it told by the other.
-  await until(async () => (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'), 'nobody has it any more')
+  await until(
+    async () =>
+      (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'),
+    'nobody has it any more'
+  )
   await untilFound(varve, 'different')
 })
 
@@ -199,7 +248,8 @@ t.test('a listing of resources that another node lets be longer is no fault, in 
   const [short, long] = [await nodeOf(t, { resourcesPage: 2 }), await nodeOf(t, { resourcesPage: 4 })]
   for (const accept of ['application/json', 'application/x-bcs']) {
     const { varve } = await inFrontOf(t, [short, long], everyHit)
-    const found = async (result: string): Promise<number> => await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
+    const found = async (result: string): Promise<number> =>
+      await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
     await until(async () => {
       await varve.get('/v1/accounts/0x1/resources?ledger_version=2000', { headers: { accept } })
       return await found('rendering') + await found('different') > 0
@@ -210,10 +260,15 @@ t.test('a listing of resources that another node lets be longer is no fault, in 
 
 t.test('a list of transactions that another node lets be longer is no fault', async t => {
   const longer = { transactionsDefault: 10, transactionsMax: 50 }
-  const [short, long, other] = [await nodeOf(t, { transactionsDefault: 5, transactionsMax: 20 }), await nodeOf(t, longer), await nodeOf(t, longer)]
+  const [short, long, other] = [
+    await nodeOf(t, { transactionsDefault: 5, transactionsMax: 20 }),
+    await nodeOf(t, longer),
+    await nodeOf(t, longer)
+  ]
   for (const target of ['/v1/transactions?start=2000', '/v1/transactions?start=2000&limit=100']) {
     const { varve } = await inFrontOf(t, [short, long, other], everyHit)
-    const found = async (result: string): Promise<number> => await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
+    const found = async (result: string): Promise<number> =>
+      await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
     await until(async () => {
       await varve.get(target)
       return await found('rendering') + await found('different') > 0

@@ -37,12 +37,19 @@ const manifests = folders.flatMap(manifestsOf)
 const { pod, container } = varvePod()
 const unit = text('deploy/systemd/varve.service')
 // Of every setting that a unit may give more than once.
-const settings = (name: string): string[] => [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
+const settings = (name: string): string[] =>
+  [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
 const [, stop = ''] = /^const stopMs = ([0-9_]+)$/m.exec(text('src/workers/crew.ts')) ?? []
 const stopSeconds = Number(stop.replace('_', '')) / 1000
 
 t.test('every image is named by its whole version, and by the same one wherever it is named', async t => {
-  const named = [...stages.map(({ image }) => image), ...Object.values(services).map(({ image }) => image), ...manifests.flatMap(({ manifest: { kind, spec } }) => kind === 'Deployment' ? spec.template.spec.containers.map(({ image }) => image) : [])]
+  const named = [
+    ...stages.map(({ image }) => image),
+    ...Object.values(services).map(({ image }) => image),
+    ...manifests.flatMap(({ manifest: { kind, spec } }) =>
+      kind === 'Deployment' ? spec.template.spec.containers.map(({ image }) => image) : []
+    )
+  ]
   const { images } = kustomizationOf('deploy/kubernetes')
   t.same(images?.map(({ name, newTag }) => `${name}:${newTag}`), [`varve:${version}`])
   const tags = new Map<string, string>()
@@ -58,34 +65,76 @@ t.test('every image is named by its whole version, and by the same one wherever 
 
 t.test('the image says what it is, has every file that it is made of at hand, and runs as nobody without a shell', async t => {
   const labels = pairsOf(lastOf(image, 'LABEL'))
-  t.match(labels, { 'org.opencontainers.image.version': version, 'org.opencontainers.image.licenses': 'MIT', 'org.opencontainers.image.base.name': `docker.io/library/${image.image}` })
+  t.match(labels, {
+    'org.opencontainers.image.version': version,
+    'org.opencontainers.image.licenses': 'MIT',
+    'org.opencontainers.image.base.name': `docker.io/library/${image.image}`
+  })
   const ignored = text('.dockerignore').split('\n')
-  for (const { from, sources } of stages.flatMap(({ steps }) => steps).filter(({ name }) => name === 'COPY').map(({ text }) => copyOf(text))) {
+  for (
+    const { from, sources } of stages.flatMap(({ steps }) => steps).filter(({ name }) => name === 'COPY').map((
+      { text }
+    ) => copyOf(text))
+  ) {
     if (from !== undefined) t.ok(stages.some(({ name }) => name === from), from)
     else for (const source of sources) t.ok(existsSync(join(root, source)) && ignored.includes(`!${source}`), source)
   }
   // What npm packs by itself, and what package.json has it pack.
   const { files } = JSON.parse(text('package.json')) as { files: string[] }
-  for (const name of ['package.json', 'README.md', 'LICENSE', ...files.filter(name => !name.startsWith('!') && name !== 'dist')]) t.ok(ignored.includes(`!${name}`), name)
+  for (
+    const name of [
+      'package.json',
+      'README.md',
+      'LICENSE',
+      ...files.filter(name => !name.startsWith('!') && name !== 'dist')
+    ]
+  ) t.ok(ignored.includes(`!${name}`), name)
   t.notOk(image.steps.some(({ name }) => name === 'RUN'), 'what is made for another processor runs nothing while it is')
   t.equal(lastOf(image, 'USER'), '1000:1000')
-  t.same([...commandOf(lastOf(image, 'ENTRYPOINT')), ...commandOf(lastOf(image, 'CMD'))], ['node', '/app/dist/cli.js', 'serve'])
+  t.same([...commandOf(lastOf(image, 'ENTRYPOINT')), ...commandOf(lastOf(image, 'CMD'))], [
+    'node',
+    '/app/dist/cli.js',
+    'serve'
+  ])
   t.equal(commandOf(lastOf(image, 'HEALTHCHECK'))[0], 'node')
   const { config } = loadConfig(environment, {})
   t.same([config.listen, config.admin.listen], ['0.0.0.0:8080', '0.0.0.0:9464'])
-  t.same(lastOf(image, 'EXPOSE').split(' ').map(Number), [config.listen, config.admin.listen].map(at => hostAndPort(at).port))
+  t.same(
+    lastOf(image, 'EXPOSE').split(' ').map(Number),
+    [config.listen, config.admin.listen].map(at => hostAndPort(at).port)
+  )
 })
 
 t.test('every path that a health check or a probe asks for is one of the admin listener, which alone has them', async t => {
-  const nobody = async (): Promise<never> => { throw new Error('not asked for') }
-  const app = adminApp({ metrics: { contentType: 'text/plain', text: async () => 'varve_x 1\n' }, readiness: async () => ({ ready: false, degraded: [] }), status: async () => ({}), purging: { token: null, isShared: false, purge: nobody }, onUnforeseen: () => {} } as unknown as Parameters<typeof adminApp>[0])
-  t.teardown(async () => { await app.close() })
+  const nobody = async (): Promise<never> => {
+    throw new Error('not asked for')
+  }
+  const app = adminApp(
+    {
+      metrics: {
+        contentType: 'text/plain',
+        text: async () => 'varve_x 1\n'
+      },
+      readiness: async () => ({ ready: false, degraded: [] }),
+      status: async () => ({}),
+      purging: { token: null, isShared: false, purge: nobody },
+      onUnforeseen: () => {}
+    } as unknown as Parameters<typeof adminApp>[0]
+  )
+  t.teardown(async () => {
+    await app.close()
+  })
   const pathIn = (command: string[] = []): string => /\/[a-z]+z/.exec(command.join(' '))?.[0] ?? ''
   t.equal(pathIn(commandOf(lastOf(image, 'HEALTHCHECK'))), '/healthz')
   t.equal(pathIn(varve.healthcheck.test), '/readyz')
   const probes = (['startupProbe', 'readinessProbe', 'livenessProbe'] as const).map(name => container[name]?.httpGet)
-  t.same(probes, [{ path: '/healthz', port: 'admin' }, { path: '/readyz', port: 'admin' }, { path: '/healthz', port: 'admin' }])
-  for (const path of ['/healthz', '/readyz', '/metrics', '/status.json']) t.not((await app.inject(path)).statusCode, 404, path)
+  t.same(probes, [{ path: '/healthz', port: 'admin' }, { path: '/readyz', port: 'admin' }, {
+    path: '/healthz',
+    port: 'admin'
+  }])
+  for (const path of ['/healthz', '/readyz', '/metrics', '/status.json']) {
+    t.not((await app.inject(path)).statusCode, 404, path)
+  }
   t.equal((await app.inject('/no-such')).statusCode, 404)
 })
 
@@ -96,11 +145,25 @@ t.test('compose: what is mounted exists and stays as it is, nothing is writable,
       t.ok(existsSync(join(root, from)), `${name}: ${from}`)
       t.equal(mode, 'ro', `${name}: ${from}`)
     }
-    t.match(service, { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'], mem_limit: /^\d+[mg]$/, restart: name === 'traffic' ? 'no' : 'unless-stopped' }, name)
+    t.match(service, {
+      read_only: true,
+      cap_drop: ['ALL'],
+      security_opt: ['no-new-privileges:true'],
+      mem_limit: /^\d+[mg]$/,
+      restart: name === 'traffic' ? 'no' : 'unless-stopped'
+    }, name)
     for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:(\d+):\1$/, name)
-    t.ok(service.healthcheck.disable === true || service.healthcheck.test?.[0] === 'CMD', `${name} is asked how it is, without a shell`)
+    t.ok(
+      service.healthcheck.disable === true || service.healthcheck.test?.[0] === 'CMD',
+      `${name} is asked how it is, without a shell`
+    )
     const waitsFor = Array.isArray(service.depends_on) ? [] : Object.entries(service.depends_on ?? {})
-    for (const [other, { condition }] of waitsFor) t.ok(condition === 'service_healthy' && services[other]?.healthcheck.test !== undefined, `${name} waits for ${other}`)
+    for (const [other, { condition }] of waitsFor) {
+      t.ok(
+        condition === 'service_healthy' && services[other]?.healthcheck.test !== undefined,
+        `${name} waits for ${other}`
+      )
+    }
   }
 })
 
@@ -112,9 +175,16 @@ t.test('compose: varve is told by names that it knows, Prometheus finds it and i
   t.ok(services['redis'])
 
   const mounts = services['prometheus']?.volumes ?? []
-  const { rule_files: rules, scrape_configs: jobs } = parse(text('config/prometheus.yml')) as { rule_files: string[], scrape_configs: Array<{ job_name: string, static_configs: Array<{ targets: string[] }> }> }
-  for (const file of ['prometheus.yml', ...rules]) t.ok(mounts.includes(`./config/${file}:/etc/prometheus/${file}:ro`), file)
-  t.same(jobs.map(({ static_configs: [first] }) => first?.targets), [[`varve:${hostAndPort(config.admin.listen).port}`]])
+  const { rule_files: rules, scrape_configs: jobs } = parse(text('config/prometheus.yml')) as {
+    rule_files: string[],
+    scrape_configs: Array<{ job_name: string, static_configs: Array<{ targets: string[] }> }>
+  }
+  for (const file of ['prometheus.yml', ...rules]) {
+    t.ok(mounts.includes(`./config/${file}:/etc/prometheus/${file}:ro`), file)
+  }
+  t.same(jobs.map(({ static_configs: [first] }) => first?.targets), [[
+    `varve:${hostAndPort(config.admin.listen).port}`
+  ]])
   const home = services['grafana']?.environment?.['GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH'] ?? ''
   t.ok(existsSync(join(root, home.replace('/var/lib/grafana/', 'grafana/'))), home)
 
@@ -128,7 +198,10 @@ t.test('compose: varve is told by names that it knows, Prometheus finds it and i
 t.test('whoever ends varve waits for as long as a stop may take', async t => {
   t.ok(stopSeconds >= 10)
   t.ok(Number(/^(\d+)s$/.exec(varve.stop_grace_period ?? '')?.[1]) > stopSeconds, 'compose')
-  t.ok(pod.terminationGracePeriodSeconds > (container.lifecycle?.preStop.sleep.seconds ?? Infinity) + stopSeconds, 'Kubernetes')
+  t.ok(
+    pod.terminationGracePeriodSeconds > (container.lifecycle?.preStop.sleep.seconds ?? Infinity) + stopSeconds,
+    'Kubernetes'
+  )
   t.ok(Number(settings('TimeoutStopSec')[0]) > stopSeconds, 'systemd')
 })
 
@@ -136,8 +209,17 @@ t.test('systemd: the unit gives varve what its configuration asks for, reads it 
   const [start = ''] = settings('ExecStart')
   t.match(start, /^\/\S+\/varve serve --config \/etc\/varve\/varve\.yaml$/)
   t.match(settings('ExecReload'), ['/bin/kill -HUP $MAINPID'])
-  t.match([...settings('DynamicUser'), ...settings('NoNewPrivileges'), ...settings('ProtectSystem')], ['yes', 'yes', 'strict'])
+  t.match([...settings('DynamicUser'), ...settings('NoNewPrivileges'), ...settings('ProtectSystem')], [
+    'yes',
+    'yes',
+    'strict'
+  ])
   t.same(settings('RestartPreventExitStatus'), ['2'], 'the exit code of a configuration that is not understood')
   const credentials = settings('LoadCredential').map(given => given.split(':')[0] ?? '')
-  await checked(t, 'deploy/systemd/varve.yaml', '/run/credentials/varve.service', Object.fromEntries(credentials.map(name => [name, `${name}-of-the-test`])))
+  await checked(
+    t,
+    'deploy/systemd/varve.yaml',
+    '/run/credentials/varve.service',
+    Object.fromEntries(credentials.map(name => [name, `${name}-of-the-test`]))
+  )
 })

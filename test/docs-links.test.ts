@@ -4,7 +4,11 @@ import t from 'tap'
 
 const root = join(import.meta.dirname, '..')
 const pages = [
-  ...readdirSync(root).filter(name => name.endsWith('.md')), 'bench/NOTES.md', ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => join('docs', name))
+  ...readdirSync(root).filter(name => name.endsWith('.md')),
+  'bench/NOTES.md',
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(
+    name => join('docs', name)
+  )
 ]
 
 /** What of a page is text: a link in code is no link, and a # there no heading. */
@@ -12,11 +16,17 @@ function proseIn (markdown: string): string {
   return markdown.replace(/^(```+|~~~+)[^]*?^\1`*$/gm, '')
 }
 
-/** The anchors of a page, as the forges that show it make them of its headings: of equal ones each but the first has its number. */
+/**
+ * The anchors of a page, as the forges that show it make them of its headings: of equal ones each but the first has its
+ * number.
+ */
 function anchorsIn (markdown: string): Set<string> {
   const anchors = new Set<string>()
   for (const [, heading = ''] of proseIn(markdown).matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
-    const slug = heading.replace(/\]\([^)]*\)/g, '').toLowerCase().replace(/[^\p{L}\p{N}\p{M}_ -]/gu, '').replaceAll(' ', '-')
+    const slug = heading.replace(/\]\([^)]*\)/g, '').toLowerCase().replace(/[^\p{L}\p{N}\p{M}_ -]/gu, '').replaceAll(
+      ' ',
+      '-'
+    )
     let anchor = slug
     for (let nth = 1; anchors.has(anchor); nth++) anchor = `${slug}-${nth}`
     anchors.add(anchor)
@@ -27,8 +37,12 @@ function anchorsIn (markdown: string): Set<string> {
 /** Where a page leads to within this repository, pictures and definitions included. */
 function linksIn (markdown: string): string[] {
   const prose = proseIn(markdown).replace(/`[^`\n]*`/g, '')
-  const links = [...prose.matchAll(/\]\(<?([^)\s>]*)>?(?: "[^"]*")?\)|^ {0,3}\[[^\]]+\]: *<?([^\s>]+)|(?:href|src)="([^"]*)"/gm)]
-  return links.map(([, inline, defined, attribute]) => inline ?? defined ?? attribute ?? '').filter(link => !/^[a-z][a-z0-9+.-]*:|^\/\//i.test(link))
+  const links = [
+    ...prose.matchAll(/\]\(<?([^)\s>]*)>?(?: "[^"]*")?\)|^ {0,3}\[[^\]]+\]: *<?([^\s>]+)|(?:href|src)="([^"]*)"/gm)
+  ]
+  return links.map(([, inline, defined, attribute]) => inline ?? defined ?? attribute ?? '').filter(link =>
+    !/^[a-z][a-z0-9+.-]*:|^\/\//i.test(link)
+  )
 }
 
 /** Why a link of a page leads nowhere; undefined for one that leads somewhere. */
@@ -71,10 +85,23 @@ t.test('every page of docs can be come to from docs/README.md', async t => {
 })
 
 t.test('a link that leads nowhere is found, one in code is none, and of two equal headings the second has its number', async t => {
-  const files: Readonly<Record<string, string>> = { 'docs/a.md': '# A b, `c`!\n## Twice\n```sh\n# no heading\n```\n## Twice\n', 'x.svg': '' }
+  const files: Readonly<Record<string, string>> = {
+    'docs/a.md': '# A b, `c`!\n## Twice\n```sh\n# no heading\n```\n## Twice\n',
+    'x.svg': ''
+  }
   const read = (path: string): string | undefined => files[path]
   const why = (link: string): string | undefined => whyNowhere('docs/b.md', link, read)
-  for (const link of ['a.md', 'a.md#a-b-c', 'a.md#twice', 'a.md#twice-1', '../x.svg']) t.equal(why(link), undefined, link)
-  for (const link of ['c.md', 'a.md#twice-2', 'a.md#no-heading', '../../x.svg', '#here', '']) t.type(why(link), 'string', link)
-  t.same(linksIn('[a](a.md) ![b](../x.svg "a picture") `[no](none.md)` [out](https://example.com)\n```\n[no](none.md)\n```\n[c]: c.md\n<a href="d.md">'), ['a.md', '../x.svg', 'c.md', 'd.md'])
+  for (const link of ['a.md', 'a.md#a-b-c', 'a.md#twice', 'a.md#twice-1', '../x.svg']) {
+    t.equal(why(link), undefined, link)
+  }
+  for (const link of ['c.md', 'a.md#twice-2', 'a.md#no-heading', '../../x.svg', '#here', '']) {
+    t.type(why(link), 'string', link)
+  }
+  t.same(
+    linksIn(
+      '[a](a.md) ![b](../x.svg "a picture") `[no](none.md)` ' +
+        '[out](https://example.com)\n```\n[no](none.md)\n```\n[c]: c.md\n<a href="d.md">'
+    ),
+    ['a.md', '../x.svg', 'c.md', 'd.md']
+  )
 })

@@ -18,13 +18,28 @@ const table = '/v1/tables/0x5eed/item?ledger_version=2000'
 t.test('a miss, a hit, and a hit by another spelling with the position moved on', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const miss = await varve.get(modules)
-  t.match(miss, { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; stored', 'x-node-block-height': '999' } })
-  t.match(await varve.get(modules), { status: 200, body: miss.body, headers: { [status]: 'varve; hit; detail=memory' } })
+  t.match(miss, {
+    status: 200,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; stored', 'x-node-block-height': '999' }
+  })
+  t.match(await varve.get(modules), {
+    status: 200,
+    body: miss.body,
+    headers: { [status]: 'varve; hit; detail=memory' }
+  })
   sandbox.ledger.grow(5)
   // Any answer teaches the position; here it is a latest read of something else.
   await varve.get('/v1/accounts/0x42/modules')
   const spelled = await varve.get('/v1/accounts/0000001/modules?limit=02&ledger_version=%2B2000')
-  t.match(spelled, { status: 200, body: miss.body, headers: { [status]: 'varve; hit; detail=memory', 'x-node-block-height': '1004', 'x-node-ledger-version': String(sandbox.ledger.head.version) } })
+  t.match(spelled, {
+    status: 200,
+    body: miss.body,
+    headers: {
+      [status]: 'varve; hit; detail=memory',
+      'x-node-block-height': '1004',
+      'x-node-ledger-version': String(sandbox.ledger.head.version)
+    }
+  })
   t.equal(spelled.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the answer')
   t.equal(sandbox.asked.of('account_modules'), 2)
 })
@@ -42,14 +57,27 @@ t.test('a page walk through varve is the node\'s own listing, under both familie
     } while (start !== '')
     t.same(walked, whole)
   }
-  t.equal(sandbox.asked.of('account_modules'), 1 + Math.ceil(whole.length / 10), 'the second walk is answered from the cache')
+  t.equal(
+    sandbox.asked.of('account_modules'),
+    1 + Math.ceil(whole.length / 10),
+    'the second walk is answered from the cache'
+  )
 })
 
 t.test('table items of every kind are the node\'s, byte for byte, in JSON and in BCS, and are read once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const kinds: [string, string, string][] = [
-    ['u64', '"7"', 'u64'], ['u64', '"7"', 'u128'], ['u64', '"7"', 'bool'], ['u64', '"7"', 'address'], ['u64', '"7"', 'vector<u8>'], ['u64', '"7"', '0x1::string::String'], ['u64', '"7"', '0x42::game::Cell'],
-    ['0x1::string::String', '"alice"', 'u64'], ['0x42::game::Cell', '{"x":"1","y":"2","owner":"0x1"}', 'u64'], ['address', '"0xcafe"', 'u64'], ['u8', '3', 'vector<u64>']
+    ['u64', '"7"', 'u64'],
+    ['u64', '"7"', 'u128'],
+    ['u64', '"7"', 'bool'],
+    ['u64', '"7"', 'address'],
+    ['u64', '"7"', 'vector<u8>'],
+    ['u64', '"7"', '0x1::string::String'],
+    ['u64', '"7"', '0x42::game::Cell'],
+    ['0x1::string::String', '"alice"', 'u64'],
+    ['0x42::game::Cell', '{"x":"1","y":"2","owner":"0x1"}', 'u64'],
+    ['address', '"0xcafe"', 'u64'],
+    ['u8', '3', 'vector<u64>']
   ]
   for (const [keyType, key, valueType] of kinds) {
     for (const accept of ['application/json', 'application/x-bcs']) {
@@ -58,7 +86,11 @@ t.test('table items of every kind are the node\'s, byte for byte, in JSON and in
       const direct = await ask(sandbox.url, table, asked)
       for (let round = 0; round < 2; round++) {
         const got = await varve.get(table, asked)
-        t.same([got.status, got.bytes, got.headers['content-type']], [direct.status, direct.bytes, direct.headers['content-type']], `${keyType} ${key} as ${valueType} in ${accept}`)
+        t.same([got.status, got.bytes, got.headers['content-type']], [
+          direct.status,
+          direct.bytes,
+          direct.headers['content-type']
+        ], `${keyType} ${key} as ${valueType} in ${accept}`)
         t.equal(String(got.headers[status]).includes('hit'), round === 1)
       }
     }
@@ -72,8 +104,13 @@ t.test('a latest read is kept for the version that it was read at', async t => {
   const at = String(latest.headers['x-node-ledger-version'])
   t.equal(at, String(sandbox.ledger.head.version))
   sandbox.ledger.grow(100)
-  t.match(await varve.get(`/v1/tables/0x5eed/item?ledger_version=${at}`, item('u64', '"007"')), { body: latest.body, headers: { [status]: 'varve; hit; detail=memory' } })
-  t.match(await varve.get('/v1/tables/0x5eed/item', item('u64', '"7"')), { headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': String(sandbox.ledger.head.version) } })
+  t.match(await varve.get(`/v1/tables/0x5eed/item?ledger_version=${at}`, item('u64', '"007"')), {
+    body: latest.body,
+    headers: { [status]: 'varve; hit; detail=memory' }
+  })
+  t.match(await varve.get('/v1/tables/0x5eed/item', item('u64', '"7"')), {
+    headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': String(sandbox.ledger.head.version) }
+  })
   t.equal(sandbox.asked.of('table_item'), 2)
 })
 
@@ -84,8 +121,16 @@ t.test('the node\'s 410 passes untouched, and what was kept is served beyond the
   sandbox.ledger.pruneTo(600)
   const other = modules.replace('0x1', '0x42')
   const direct = await ask(sandbox.url, other)
-  t.match(await varve.get(other), { status: 410, body: direct.body, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status', 'x-node-oldest-block-height': '600' } })
-  t.match(await varve.get(modules), { status: 200, body: kept.body, headers: { [status]: 'varve; hit; detail=pruned' } })
+  t.match(await varve.get(other), {
+    status: 410,
+    body: direct.body,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status', 'x-node-oldest-block-height': '600' }
+  })
+  t.match(await varve.get(modules), {
+    status: 200,
+    body: kept.body,
+    headers: { [status]: 'varve; hit; detail=pruned' }
+  })
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), 1)
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="cache"}'), 1)
   t.ok((await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}') ?? 0) > 0)
@@ -104,12 +149,19 @@ t.test('versions above 2^53 are exact', async t => {
     bodies.add(got.body)
   }
   t.equal(sandbox.asked.of('table_item'), 6, 'each version is a read of its own')
-  t.match((await varve.get(modules.replace('2000', String(version)))).headers, { 'x-node-ledger-version': String(sandbox.ledger.head.version) })
+  t.match((await varve.get(modules.replace('2000', String(version)))).headers, {
+    'x-node-ledger-version': String(sandbox.ledger.head.version)
+  })
 })
 
 t.test('whatever family the node\'s headers belong to, clients see both it and the specification\'s', async t => {
   const { varve } = await varveAtSandbox(t, { family: 'x-movement-' })
-  t.match((await varve.get(modules)).headers, { 'x-movement-block-height': '999', 'x-node-block-height': '999', 'x-movement-cursor': /^00/, 'x-node-cursor': /^00/ })
+  t.match((await varve.get(modules)).headers, {
+    'x-movement-block-height': '999',
+    'x-node-block-height': '999',
+    'x-movement-cursor': /^00/,
+    'x-node-cursor': /^00/
+  })
 })
 
 t.test('a node behind a path prefix is asked there', async t => {
@@ -120,9 +172,18 @@ t.test('a node behind a path prefix is asked there', async t => {
 t.test('each fault of a node is an error in its shape or its own words, never a kept one, and the next read is well', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { timeoutMs: 1500 } })
   const faults: [Parameters<typeof sandbox.faults.add>[0], number][] = [
-    [{ kind: 'hang' }, 503], [{ kind: 'cutShort' }, 503], [{ kind: 'cutShort', chunked: true }, 503], [{ kind: 'garbage' }, 503],
-    [{ kind: 'html' }, 503], [{ kind: 'panic200' }, 503], [{ kind: 'otherChain', chainId: 9 }, 503], [{ kind: 'headers', set: { 'content-encoding': 'gzip' } }, 503],
-    [{ kind: 'error', code: 'internal_error' }, 500], [{ kind: 'error', code: 'api_disabled' }, 403], [{ kind: 'rateLimited', retryAfter: '3' }, 429], [{ kind: 'error', code: 'internal_error', status: 503 }, 503]
+    [{ kind: 'hang' }, 503],
+    [{ kind: 'cutShort' }, 503],
+    [{ kind: 'cutShort', chunked: true }, 503],
+    [{ kind: 'garbage' }, 503],
+    [{ kind: 'html' }, 503],
+    [{ kind: 'panic200' }, 503],
+    [{ kind: 'otherChain', chainId: 9 }, 503],
+    [{ kind: 'headers', set: { 'content-encoding': 'gzip' } }, 503],
+    [{ kind: 'error', code: 'internal_error' }, 500],
+    [{ kind: 'error', code: 'api_disabled' }, 403],
+    [{ kind: 'rateLimited', retryAfter: '3' }, 429],
+    [{ kind: 'error', code: 'internal_error', status: 503 }, 503]
   ]
   let version = 3000
   for (const [fault, expected] of faults) {
@@ -138,7 +199,10 @@ t.test('a hit is served with the node gone', async t => {
   const kept = await varve.get(modules)
   await sandbox.close()
   t.match(await varve.get(modules), { status: 200, body: kept.body, headers: { [status]: /hit/ } })
-  t.match(await varve.get('/v1/accounts/0x42/modules?ledger_version=2000'), { status: 503, headers: { 'retry-after': '1' } })
+  t.match(await varve.get('/v1/accounts/0x42/modules?ledger_version=2000'), {
+    status: 503,
+    headers: { 'retry-after': '1' }
+  })
   t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: /node does not answer/ })
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 0)
 })
@@ -150,10 +214,18 @@ t.test('a node that lags is asked again for a latest read, and its answer bears 
   const behind = await varve.get('/v1/accounts/0x1/modules?limit=1')
   t.match(behind.headers, { 'x-node-block-height': '989' })
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
-  t.match((await varve.get(modules)).headers, { 'x-node-block-height': '999' }, 'and the position shown on hits does not go back')
-  t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), { status: 503 }, 'a version already shown is not denied')
+  t.match(
+    (await varve.get(modules)).headers,
+    { 'x-node-block-height': '999' },
+    'and the position shown on hits does not go back'
+  )
+  t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), {
+    status: 503
+  }, 'a version already shown is not denied')
   lag.remove()
-  t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), { status: 200 })
+  t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), {
+    status: 200
+  })
 })
 
 t.test('another release renders anew, and the entry of the old one is not served', async t => {
@@ -172,31 +244,46 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 0, gasMs: 0 } })
   // The same chain, which forgets nothing: what varve serves beyond the node's window is what this one says.
   const archive = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await archive.close() })
-  await checkAsync(fc.asyncProperty(spelledRequest, fc.nat(9), async (spelled, step) => {
-    if (step === 0) for (const { ledger } of [sandbox, archive]) ledger.grow()
-    if (step === 1) sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 1)
-    for (let round = 0; round < 2; round++) {
-      const got = await send(varve.url, spelled)
-      const cacheStatus = String(got.headers[status])
-      const direct = await send((cacheStatus.endsWith('detail=pruned') ? archive : sandbox).url, ownOutcomeIn(cacheStatus) !== undefined ? spelled : atStampedVersion(spelled, got))
-      // What varve itself says of history that is gone is what the node says, unless the node refuses the request itself first, such as for
-      // a cursor or a type that only it can judge; else varve refuses what the node refuses, or on purpose.
-      if (ownOutcomeIn(cacheStatus) !== undefined && (got.status !== 410 || isRefused(direct))) {
-        if (got.status < 500 && (isRefused(direct) || isOnPurpose(spelled))) return
-        throw new Error(`refused with ${JSON.stringify(got)}, but the node says ${JSON.stringify(direct)}`)
+  t.teardown(async () => {
+    await archive.close()
+  })
+  await checkAsync(
+    fc.asyncProperty(spelledRequest, fc.nat(9), async (spelled, step) => {
+      if (step === 0) { for (const { ledger } of [sandbox, archive]) ledger.grow() }
+      if (step === 1) sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 1)
+      for (let round = 0; round < 2; round++) {
+        const got = await send(varve.url, spelled)
+        const cacheStatus = String(got.headers[status])
+        const direct = await send(
+          (cacheStatus.endsWith('detail=pruned') ? archive : sandbox).url,
+          ownOutcomeIn(cacheStatus) !== undefined ? spelled : atStampedVersion(spelled, got)
+        )
+        // What varve itself says of history that is gone is what the node says, unless the node refuses the request
+        // itself first, such as for a cursor or a type that only it can judge; else varve refuses what the node
+        // refuses, or on purpose.
+        if (ownOutcomeIn(cacheStatus) !== undefined && (got.status !== 410 || isRefused(direct))) {
+          if (got.status < 500 && (isRefused(direct) || isOnPurpose(spelled))) return
+          throw new Error(`refused with ${JSON.stringify(got)}, but the node says ${JSON.stringify(direct)}`)
+        }
+        // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
+        const same = got.status === direct.status &&
+          (isRefused(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
+        if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
       }
-      // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
-      const same = got.status === direct.status && (isRefused(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
-      if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
-    }
-  }), 150)
+    }),
+    150
+  )
 })
 
-const answerOf = ({ bytes, headers }: Got): unknown => [bytes.toString('latin1'), String(headers['content-type']).split(';', 1), headers['x-aptos-cursor']]
+const answerOf = (
+  { bytes, headers }: Got
+): unknown => [bytes.toString('latin1'), String(headers['content-type']).split(';', 1), headers['x-aptos-cursor']]
 
 async function send (url: string, { method, target, accept, contentType, body }: Spelled): Promise<Got> {
-  const headers = { ...(accept !== undefined && { accept }), ...(contentType !== undefined && { 'content-type': contentType }) }
+  const headers = {
+    ...(accept !== undefined && { accept }),
+    ...(contentType !== undefined && { 'content-type': contentType })
+  }
   return await ask(url, target, { method, headers, ...(body !== undefined && { body }) })
 }
 
@@ -206,8 +293,15 @@ function atStampedVersion (spelled: Spelled, got: Got): Spelled {
   const match = matchEndpoint(spelled.target, spelled.method)
   if (match === undefined || version === undefined || match.endpoint.keyedBy !== 'version') return spelled
   try {
-    const read = readRequest(match, { method: spelled.method, accept: spelled.accept, contentType: spelled.contentType, body: Buffer.from(spelled.body ?? '') }, { eventsDefault: 25 })
-    return read.version === undefined && got.status < 400 ? { ...spelled, target: targetOf({ ...read, version: BigInt(String(version)) }) } : spelled
+    const read = readRequest(match, {
+      method: spelled.method,
+      accept: spelled.accept,
+      contentType: spelled.contentType,
+      body: Buffer.from(spelled.body ?? '')
+    }, { eventsDefault: 25 })
+    return read.version === undefined && got.status < 400
+      ? { ...spelled, target: targetOf({ ...read, version: BigInt(String(version)) }) }
+      : spelled
   } catch (error) {
     if (error instanceof Refusal) return spelled
     throw error

@@ -9,7 +9,11 @@ import { dashboards, folder, type Panel, queries, selectorsIn } from './support/
 
 const root = join(import.meta.dirname, '..')
 // What every Node process tells of itself; the names are the library's.
-const ofTheProcess: readonly MetricRow[] = ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'nodejs_eventloop_lag_p99_seconds'].map(name => ({ name, type: 'gauge', labels: {}, help: '', bounds: [] }))
+const ofTheProcess: readonly MetricRow[] = [
+  'process_resident_memory_bytes',
+  'process_cpu_seconds_total',
+  'nodejs_eventloop_lag_p99_seconds'
+].map(name => ({ name, type: 'gauge', labels: {}, help: '', bounds: [] }))
 const known = new Map([...metricList, ...ofTheProcess].map(row => [row.name, row]))
 // The row of a metric or of one of a histogram's own three.
 const rowOf = (metric: string): MetricRow | undefined => {
@@ -21,12 +25,21 @@ t.test('the dashboards are what scripts/dashboards.js makes of grafana/source', 
   const made = t.testdir()
   await promisify(execFile)(process.execPath, [join(root, 'scripts/dashboards.js'), made])
   t.same(readdirSync(folder).sort(), readdirSync(made).sort())
-  for (const file of readdirSync(made)) t.equal(readFileSync(join(folder, file), 'utf8'), readFileSync(join(made, file), 'utf8'), `${file}: run node scripts/dashboards.js`)
+  for (const file of readdirSync(made)) {
+    t.equal(
+      readFileSync(join(folder, file), 'utf8'),
+      readFileSync(join(made, file), 'utf8'),
+      `${file}: run node scripts/dashboards.js`
+    )
+  }
 })
 
 t.test('there are four dashboards of one question each, which lead to one another and take the same replicas along', async t => {
   const all = [...dashboards()]
-  t.same(all.map(([name, { uid }]) => [name, uid]), [['helping', 'varve-helping'], ['history', 'varve-history'], ['nodes', 'varve-nodes'], ['varve', 'varve']])
+  t.same(all.map(([name, { uid }]) => [name, uid]), [['helping', 'varve-helping'], ['history', 'varve-history'], [
+    'nodes',
+    'varve-nodes'
+  ], ['varve', 'varve']])
   for (const [name, { title, tags, links, templating, schemaVersion }] of all) {
     t.match(title, /^varve: .+\?$/, name)
     t.same(tags, ['varve'])
@@ -37,15 +50,23 @@ t.test('there are four dashboards of one question each, which lead to one anothe
 })
 
 t.test('Grafana is given the folder of the dashboards, a home among them, and the Prometheus that they ask', async t => {
-  const { services: { grafana } } = parse(readFileSync(join(root, 'docker-compose.yml'), 'utf8')) as { services: { grafana: { environment: Record<string, string>, volumes: string[] } } }
-  const provisioned = (kind: string): string => readFileSync(join(root, 'grafana/provisioning', kind, readdirSync(join(root, 'grafana/provisioning', kind))[0] ?? ''), 'utf8')
+  const { services: { grafana } } = parse(readFileSync(join(root, 'docker-compose.yml'), 'utf8')) as {
+    services: { grafana: { environment: Record<string, string>, volumes: string[] } }
+  }
+  const provisioned = (kind: string): string =>
+    readFileSync(
+      join(root, 'grafana/provisioning', kind, readdirSync(join(root, 'grafana/provisioning', kind))[0] ?? ''),
+      'utf8'
+    )
   const [, mounted] = grafana.volumes.find(volume => volume.startsWith('./grafana/dashboards:'))?.split(':') ?? []
   const { providers } = parse(provisioned('dashboards')) as { providers: Array<{ options: { path: string } }> }
   t.equal(providers[0]?.options.path, mounted)
   const home = grafana.environment['GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH'] ?? ''
   t.equal(home, `${mounted}/helping.json`)
   const { datasources } = parse(provisioned('datasources')) as { datasources: Array<{ uid: string }> }
-  for (const [name, { templating }] of dashboards()) t.match(templating.list[0], { query: 'prometheus', current: { value: datasources[0]?.uid } }, name)
+  for (const [name, { templating }] of dashboards()) {
+    t.match(templating.list[0], { query: 'prometheus', current: { value: datasources[0]?.uid } }, name)
+  }
 })
 
 t.test('panels have ids of their own and a description, and lie beside each other, within the width', async t => {
@@ -70,7 +91,11 @@ t.test('panels have ids of their own and a description, and lie beside each othe
 t.test('every query asks for metrics of the list, of the replicas that are chosen, by labels and values that they have', async t => {
   for (const { at, expr, legendFormat, panel } of queries()) {
     const selectors = selectorsIn(expr)
-    t.equal(selectors.length, expr.match(/\b(?:varve|process|nodejs)_[a-z0-9_]+/g)?.length, `${at}: every metric has a selector`)
+    t.equal(
+      selectors.length,
+      expr.match(/\b(?:varve|process|nodejs)_[a-z0-9_]+/g)?.length,
+      `${at}: every metric has a selector`
+    )
     for (const { metric, matches } of selectors) {
       const row = rowOf(metric)
       t.ok(row, `${at}: ${metric}`)
@@ -81,15 +106,23 @@ t.test('every query asks for metrics of the list, of the replicas that are chose
         const pattern = new RegExp(operator.endsWith('~') ? `^(?:${value})$` : `^${value}$`)
         if (Array.isArray(values)) t.ok(values.some(one => pattern.test(one)), `${at}: ${label} can be ${value}`)
       }
-      if (/_(?:total|bucket|count|sum)$/.test(metric)) t.match(expr, new RegExp(`(?:rate|increase)\\(${metric}\\{`), `${at}: a counter is asked for its pace`)
+      if (/_(?:total|bucket|count|sum)$/.test(metric)) {
+        t.match(expr, new RegExp(`(?:rate|increase)\\(${metric}\\{`), `${at}: a counter is asked for its pace`)
+      }
     }
     // A position is NaN until it is known, and the pace of all that is shown with it.
     t.notMatch(expr, /deriv\(\w+\{[^}]*\}\[\$__range/, `${at}: a pace is of positions that are known`)
-    const labels = new Set(['instance', 'le', ...selectors.flatMap(({ metric }) => Object.keys(rowOf(metric)?.labels ?? {}))])
+    const labels = new Set([
+      'instance',
+      'le',
+      ...selectors.flatMap(({ metric }) => Object.keys(rowOf(metric)?.labels ?? {}))
+    ])
     const named = [...expr.matchAll(/ by \(([^)]+)\)/g)].flatMap(([, names = '']) => names.split(', '))
     for (const label of named) t.ok(labels.has(label), `${at}: by ${label}`)
     // A line is named after labels that are left.
-    for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) t.ok(named.length === 0 ? label === 'instance' : named.includes(label), `${at}: named by ${label}`)
+    for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
+      t.ok(named.length === 0 ? label === 'instance' : named.includes(label), `${at}: named by ${label}`)
+    }
     t.match(expr, panel.type === 'stat' ? /^(?!.*\$__rate_interval)/ : /./, `${at}: one number is of the time shown`)
   }
 })

@@ -11,42 +11,65 @@ const exceptions: Readonly<Record<string, Exception>> = {
   'p-absolute-form': {
     not: 'cacheable',
     instead: { status: [200], same_as: plainRead('/v1/blocks/by_version/770024') },
-    because: 'its own words allow that it is served as the local resource, and what is keyed is what is sent (law 1): the block by its path, which is history like any other'
+    because: 'its own words allow that it is served as the local resource, and what is keyed is what is sent (law ' +
+      '1): the block by its path, which is history like any other'
   },
   'j-dup-key': {
     not: 'upstream_sees',
     instead: { status: [400], upstream: 0 },
-    because: 'a body that cannot be valid is 400 (contract, section 3), and what cannot be parsed with certainty is refused (law 1): which of two members would a node take?'
+    because: 'a body that cannot be valid is 400 (contract, section 3), and what cannot be parsed with certainty is ' +
+      'refused (law 1): which of two members would a node take?'
   },
   'a-hop': {
     not: 'must_not_share_with',
-    instead: { status: [200], response_has: /^content-type: application\/x-bcs\r$/im, same_as: plainRead('/v1/accounts/0xa007c/modules?ledger_version=5', 'Accept: application/x-bcs\r\n') },
-    because: 'its own words allow that Accept is kept in the key and in what is sent alike; then both requests are one read (law 1), and the entry holds BCS'
+    instead: {
+      status: [200],
+      response_has: /^content-type: application\/x-bcs\r$/im,
+      same_as: plainRead('/v1/accounts/0xa007c/modules?ledger_version=5', 'Accept: application/x-bcs\r\n')
+    },
+    because: 'its own words allow that Accept is kept in the key and in what is sent alike; then both requests are ' +
+      'one read (law 1), and the entry holds BCS'
   }
 }
 
 const faults: unknown[] = []
-const note = (fault: unknown): void => { faults.push(fault) }
+const note = (fault: unknown): void => {
+  faults.push(fault)
+}
 process.on('unhandledRejection', note).on('uncaughtExceptionMonitor', note)
-t.teardown(() => { process.off('unhandledRejection', note).off('uncaughtExceptionMonitor', note) })
+t.teardown(() => {
+  process.off('unhandledRejection', note).off('uncaughtExceptionMonitor', note)
+})
 
 const titleOf = ({ id, expect }: Case): string => `${id}: ${expect}`
 const isSlow = ({ check }: Case): boolean => check.slow === true
 
 t.test('hostile requests', async t => {
   const files = ['hostile.jsonl', 'own.jsonl'].map(file => ({ file, all: readCases(join(cases, file)) }))
-  // What waits for varve's own patience to end waits beside the others, in front of another node, since these count what theirs is asked.
+  // What waits for varve's own patience to end waits beside the others, in front of another node, since these count
+  // what theirs is asked.
   const patient = await Bench.start(t)
-  const slow = files.flatMap(({ all }) => all.filter(isSlow)).map(hostile => ({ hostile, said: patient.say(hostile.raw, hostile) }))
+  const slow = files.flatMap(({ all }) => all.filter(isSlow)).map(hostile => ({
+    hostile,
+    said: patient.say(hostile.raw, hostile)
+  }))
   const benches = [patient]
   for (const { file, all } of files) {
     const bench = await Bench.start(t)
     benches.push(bench)
     await t.test(file, async t => {
-      for (const hostile of all.filter(one => !isSlow(one))) await t.test(titleOf(hostile), async t => { await runCase(t, bench, hostile, { exception: exceptions[hostile.id] }) })
+      for (const hostile of all.filter(one => !isSlow(one))) {
+        await t.test(titleOf(hostile), async t => {
+          await runCase(t, bench, hostile, { exception: exceptions[hostile.id] })
+        })
+      }
     })
   }
-  for (const { hostile, said } of slow) await t.test(titleOf(hostile), async t => { await runCase(t, patient, hostile, { said }) })
+  for (const { hostile, said } of slow) {
+    await t.test(titleOf(hostile), async t => {
+      await runCase(t, patient, hostile, { said })
+    })
+  }
   await t.test('nothing is left behind', async t => {
     for (const bench of benches) await bench.checkEnd(t)
     t.same(faults, [], 'no promise was rejected that nobody looked at')

@@ -19,14 +19,29 @@ const mayImport: Record<string, readonly string[]> = {
   metrics: ['api', 'redis', 'cache', 'upstreams', 'chain', 'proxy'],
   http: ['api', 'config', 'clients', 'upstreams', 'chain', 'proxy', 'metrics'],
   workers: ['within', 'api', 'config', 'clients', 'upstreams'],
-  app: ['within', 'api', 'config', 'redis', 'clients', 'cache', 'upstreams', 'chain', 'cluster', 'proxy', 'metrics', 'http',
-    'workers', 'sandbox'],
+  app: [
+    'within',
+    'api',
+    'config',
+    'redis',
+    'clients',
+    'cache',
+    'upstreams',
+    'chain',
+    'cluster',
+    'proxy',
+    'metrics',
+    'http',
+    'workers',
+    'sandbox'
+  ],
   tools: ['within', 'api', 'config', 'redis', 'cache', 'upstreams', 'chain', 'cluster', 'app'],
   cli: ['api', 'config', 'cache', 'proxy', 'app', 'tools', 'sandbox'],
   sandbox: []
 }
 
-// Types alone, which leave nothing to load. The record in Redis and the deciding on generations still know each other's.
+// Types alone, which leave nothing to load. The record in Redis and the deciding on generations still know each
+// other's.
 const mayImportTypes: Record<string, readonly string[]> = { chain: ['cluster'] }
 
 // The one place that may use each of these, so that a change of library is a change of one folder.
@@ -48,7 +63,10 @@ const withClock = ['src/tools/telling.ts', 'src/tools/moving/open-shelf.ts']
 
 const textOf = (file: string): string => readFileSync(join(root, file), 'utf8')
 const files = ['src', 'sandbox'].flatMap(folder =>
-  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(name => `${folder}/${name.replaceAll('\\', '/')}`))
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(name =>
+    `${folder}/${name.replaceAll('\\', '/')}`
+  )
+)
   .filter(file => file.endsWith('.ts'))
 
 /** The folder of src, or file of src itself, that a file belongs to; the embedded node is one beside src. */
@@ -63,10 +81,13 @@ interface Import {
 }
 
 function importsOf (file: string): Import[] {
-  const stated = textOf(file).matchAll(/^(?:import|export)\s([^;']*?)\s?from '([^']+)'|^import '([^']+)'|await import\('([^']+)'\)/gm)
+  const stated = textOf(file).matchAll(
+    /^(?:import|export)\s([^;']*?)\s?from '([^']+)'|^import '([^']+)'|await import\('([^']+)'\)/gm
+  )
   return [...stated].map(([, names, from, bare, dynamic]) => ({
     target: from ?? bare ?? dynamic ?? '',
-    isOfTypes: names !== undefined && (/^\{[^}]*\}$/.exec(names)?.[0] ?? '').slice(1, -1).split(',').every(name => /^\s*type\s/.test(name))
+    isOfTypes: names !== undefined &&
+      (/^\{[^}]*\}$/.exec(names)?.[0] ?? '').slice(1, -1).split(',').every(name => /^\s*type\s/.test(name))
   }))
 }
 
@@ -117,7 +138,11 @@ t.test('every library is used in its own folder alone, and what means a read doe
 
 t.test('the schemas of the embedded node\'s responses give types everywhere, and are loaded for its document alone', async t => {
   const others = files.filter(name => layerOf(name) === 'sandbox' && !/^sandbox\/(?:schema|openapi)\//.test(name))
-  const loading = others.flatMap(file => importsOf(file).filter(({ target, isOfTypes }) => target.includes('schema/') && !isOfTypes).map(({ target }) => `${file} loads ${target}`))
+  const loading = others.flatMap(file =>
+    importsOf(file).filter(({ target, isOfTypes }) => target.includes('schema/') && !isOfTypes).map(({ target }) =>
+      `${file} loads ${target}`
+    )
+  )
   t.ok(others.some(file => importsOf(file).some(({ target }) => target.includes('schema/'))))
   t.same(loading, [])
 })
@@ -142,7 +167,9 @@ t.test('nothing but the configuration\'s own loader and the entry reads the envi
     const text = textOf(file)
     if (file !== 'src/cli.ts') t.notMatch(text, /process\.env/, file)
     t.notMatch(text, /Date\.now\(/, file)
-    if (layerOf(file) !== 'cli' && layerOf(file) !== 'app' && !withClock.includes(file)) t.notMatch(text, /performance\.now\(/, file)
+    if (layerOf(file) !== 'cli' && layerOf(file) !== 'app' && !withClock.includes(file)) {
+      t.notMatch(text, /performance\.now\(/, file)
+    }
   }
 })
 

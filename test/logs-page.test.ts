@@ -7,23 +7,46 @@ import { varveAtSandbox } from './support/varve.js'
 
 const page = readFileSync(join(import.meta.dirname, '../docs/logs.md'), 'utf8')
 const section = page.slice(page.indexOf('## Access lines'))
-const rows = [...section.matchAll(/^\| `(\w+)` \| (string|number) \| (.+?) \| .+ \|$/gm)].map(([, field = '', type = '', when = '']) => ({ field, type, isAlways: when === 'always' }))
+const rows = [...section.matchAll(/^\| `(\w+)` \| (string|number) \| (.+?) \| .+ \|$/gm)].map((
+  [, field = '', type = '', when = '']
+) => ({ field, type, isAlways: when === 'always' }))
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 const ofEveryLine = ['level', 'time', 'pid', 'hostname']
-const said = { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', authorization: 'Bearer k-wallet-52' }
+const said = {
+  traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  authorization: 'Bearer k-wallet-52'
+}
 
 t.test('access lines have the fields that docs/logs.md tells of, in its order and of its types, each when it says', async t => {
-  const { varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, { log: { access: true }, clients: { keys: [{ name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }] } })
+  const { varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, {
+    log: { access: true },
+    clients: { keys: [{ name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }] }
+  })
   for (const headers of [{}, said]) {
-    for (const target of [modules, modules, '/v1/accounts/0x1/modules', '/v1', '/v1/info', '/v1/accounts/xyz/modules', '/nowhere']) await varve.get(target, { headers })
-    await varve.get('/v1/tables/0x5eed/item?ledger_version=2000', { ...item('u64', '"1"'), headers: { ...headers, 'content-type': 'application/json' } })
+    for (
+      const target of [
+        modules,
+        modules,
+        '/v1/accounts/0x1/modules',
+        '/v1',
+        '/v1/info',
+        '/v1/accounts/xyz/modules',
+        '/nowhere'
+      ]
+    ) await varve.get(target, { headers })
+    await varve.get('/v1/tables/0x5eed/item?ledger_version=2000', {
+      ...item('u64', '"1"'),
+      headers: { ...headers, 'content-type': 'application/json' }
+    })
     for (const method of ['HEAD', 'OPTIONS', 'DELETE']) await varve.get(modules, { method, headers })
   }
   const lines = varve.log.filter(({ msg }) => msg === 'answered')
   t.equal(lines.length, 22)
   for (const line of lines) {
     t.same(Object.keys(line), [...ofEveryLine, ...rows.map(({ field }) => field)].filter(field => field in line))
-    for (const { field, type, isAlways } of rows) if (isAlways || field in line) t.type(line[field], type, `${field} of ${JSON.stringify(line)}`)
+    for (const { field, type, isAlways } of rows) {
+      if (isAlways || field in line) t.type(line[field], type, `${field} of ${JSON.stringify(line)}`)
+    }
     t.match(line['cacheStatus'], /^varve; /)
   }
   for (const { field, isAlways } of rows) t.equal(lines.every(line => field in line), isAlways, field)
@@ -32,7 +55,10 @@ t.test('access lines have the fields that docs/logs.md tells of, in its order an
 
 t.test('the lines that docs/logs.md shows are such lines', async t => {
   const shown = [...page.matchAll(/^\{.+\}$/gm)].map(([line]) => JSON.parse(line) as Record<string, unknown>)
-  t.same(shown.map(line => Object.keys(line)), [[...ofEveryLine, 'url', 'adminUrl', 'msg'], [...ofEveryLine, ...rows.map(({ field }) => field)]])
+  t.same(shown.map(line => Object.keys(line)), [[...ofEveryLine, 'url', 'adminUrl', 'msg'], [
+    ...ofEveryLine,
+    ...rows.map(({ field }) => field)
+  ]])
   const [, pretty = ''] = /```text\n(.*)\n/.exec(page) ?? []
   t.equal(prettyLine(JSON.stringify(shown[0]), false).replace(/^.{8}/, ''), `${pretty.replace(/^.{8}/, '')}\n`)
 })

@@ -21,12 +21,19 @@ t.test('the admin listener answers what docs/openapi-admin.yaml says, and tells 
     t.equal(status, wanted, operationId)
     t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], operationId)
   }
-  const routes = [...JSON.parse((await ask(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-z.]+/g)].map(String)
-  t.same(routes.sort(), [...checker.operations.values()].map(({ method, path }) => method === 'get' ? path : `${method.toUpperCase()} ${path}`).sort())
+  const routes = [...JSON.parse((await ask(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-z.]+/g)]
+    .map(String)
+  t.same(
+    routes.sort(),
+    [...checker.operations.values()].map(({ method, path }) =>
+      method === 'get' ? path : `${method.toUpperCase()} ${path}`
+    ).sort()
+  )
   for (const [operationId, { method, path }] of checker.operations) {
     if (method === 'get') check(operationId, await ask(varve.adminUrl, path), 200)
   }
-  const purge = async (body: string, token = 'secret'): Promise<Got> => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
+  const purge = async (body: string, token = 'secret'): Promise<Got> =>
+    await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
   check('purge', await purge('{"url":"/v1/blocks/by_version/5000"}'), 200)
   check('purge', await purge('{"all":true}'), 200)
   check('purge', await purge('{"url":"/nothing"}'), 400)
@@ -46,5 +53,8 @@ t.test('a varve that has reached no node says so as docs/openapi-admin.yaml says
   t.same(checker.complaints('readyz', { status, headers, body: bytes }), [])
   const told = await ask(varve.adminUrl, '/status.json')
   t.same(checker.complaints('status_json', { status: 200, headers: told.headers, body: told.bytes }), [])
-  t.match(checker.complaints('readyz', { status, headers, body: Buffer.from('{"ready":"yes"}') }).join(), /required property 'degraded'.*must be boolean/)
+  t.match(
+    checker.complaints('readyz', { status, headers, body: Buffer.from('{"ready":"yes"}') }).join(),
+    /required property 'degraded'.*must be boolean/
+  )
 })

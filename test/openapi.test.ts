@@ -19,7 +19,9 @@ t.test('docs/openapi.yaml says of every read what the table of reads and the sch
 
 t.test('a linter of such documents finds nothing in it, and would', async t => {
   t.same(await lintComplaints(page), [])
-  t.match(await lintComplaints(page.replace('operationId: info', 'operationId: index')), [/operation-operationId-unique/])
+  t.match(await lintComplaints(page.replace('operationId: info', 'operationId: index')), [
+    /operation-operationId-unique/
+  ])
 })
 
 const checker = new Checker(parse(page))
@@ -36,10 +38,21 @@ t.test('every read is answered through varve as the document says: from a node, 
   t.ok(checker.operations.size >= 18)
   for (const operationId of checker.operations.keys()) {
     const wish = wished[operationId] ?? { path: '' }
-    const get = async (headers: Record<string, string> = {}): Promise<Got> => await varve.get(wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
+    const get = async (headers: Record<string, string> = {}): Promise<Got> =>
+      await varve.get(wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
     const first = await get()
     check(t, operationId, first, 200)
-    for (const name of ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height']) {
+    for (
+      const name of [
+        'chain-id',
+        'ledger-version',
+        'ledger-oldest-version',
+        'ledger-timestampusec',
+        'epoch',
+        'block-height',
+        'oldest-block-height'
+      ]
+    ) {
       t.ok(first.headers[`x-node-${name}`], `${operationId} ${name}`)
     }
     const again = await get({ 'if-none-match': String(first.headers.etag) })
@@ -67,7 +80,9 @@ t.test('every error is answered as the document says, whether varve made it or a
     ['table_item', 413, { ...item, body: ' '.repeat(2000) }],
     ['table_item', 415, { ...item, headers: { ...item.headers, 'content-encoding': 'gzip' } }]
   ]
-  for (const [operationId, status, wish] of cases) check(t, operationId, await varve.get(wish.path, { ...wish }), status, wish.path)
+  for (const [operationId, status, wish] of cases) {
+    check(t, operationId, await varve.get(wish.path, { ...wish }), status, wish.path)
+  }
   sandbox.faults.add({ kind: 'error', code: 'internal_error' })
   check(t, 'account', await varve.get('/v1/accounts/0x1'), 500)
   sandbox.faults.clear()
@@ -78,7 +93,9 @@ t.test('every error is answered as the document says, whether varve made it or a
 })
 
 t.test('who lacks a key, and who asks too much, is answered as the document says', async t => {
-  const { varve } = await varveAtSandbox(t, {}, { clients: { required: true, keys: [{ name: 'one', key: 'secret', requestsPerSecond: 1 }] } })
+  const { varve } = await varveAtSandbox(t, {}, {
+    clients: { required: true, keys: [{ name: 'one', key: 'secret', requestsPerSecond: 1 }] }
+  })
   check(t, 'account', await varve.get('/v1/accounts/0x1'), 401)
   for (const headers of [{ authorization: 'Bearer secret' }, { 'x-api-key': 'secret' }]) {
     const got = await varve.get('/v1/accounts/0x1', { headers })

@@ -5,7 +5,17 @@ import t from 'tap'
 const root = join(import.meta.dirname, '..')
 const read = <T>(...path: string[]): T => JSON.parse(readFileSync(join(root, ...path), 'utf8')) as T
 
-interface Locked { name?: string, version?: string, resolved?: string, integrity?: string, dev?: boolean, devOptional?: boolean, hasInstallScript?: boolean, license?: string, link?: boolean }
+interface Locked {
+  name?: string
+  version?: string
+  resolved?: string
+  integrity?: string
+  dev?: boolean
+  devOptional?: boolean
+  hasInstallScript?: boolean
+  license?: string
+  link?: boolean
+}
 
 const { packages } = read<{ packages: Record<string, Locked> }>('package-lock.json')
 const locked = Object.entries(packages).filter(([path]) => path !== '')
@@ -50,5 +60,7 @@ t.test('every package that runs in varve has a licence of the list, in the lock 
 })
 
 t.test('what is installed for those packages is what the lock file says', async t => {
-  for (const [path, { version }] of atRunTime) t.equal(read<{ version: string }>(path, 'package.json').version, version, path)
+  for (const [path, { version }] of atRunTime) {
+    t.equal(read<{ version: string }>(path, 'package.json').version, version, path)
+  }
 })

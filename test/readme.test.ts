@@ -18,9 +18,40 @@ t.test('every block of the README and of docs/ is run or checked by npm run read
 })
 
 t.test('the blocks of a page are found with their place, their language and what their commands print', async t => {
-  const blocks = blocksIn('p.md', page('# A', '', '~~~sh', 'echo 1', '', 'echo 2', '~~~', '', '~~~', '1', '2', '~~~', 'text', '- a list', '  ~~~yaml', '  a:', '    b: 1', '  ~~~', ''))
+  const blocks = blocksIn(
+    'p.md',
+    page(
+      '# A',
+      '',
+      '~~~sh',
+      'echo 1',
+      '',
+      'echo 2',
+      '~~~',
+      '',
+      '~~~',
+      '1',
+      '2',
+      '~~~',
+      'text',
+      '- a list',
+      '  ~~~yaml',
+      '  a:',
+      '    b: 1',
+      '  ~~~',
+      ''
+    )
+  )
   t.match(blocks, [
-    { page: 'p.md', line: 3, language: 'sh', text: 'echo 1\n\necho 2', shown: { text: '1\n2', numbersDiffer: false }, notRun: undefined, exitCode: 0 },
+    {
+      page: 'p.md',
+      line: 3,
+      language: 'sh',
+      text: 'echo 1\n\necho 2',
+      shown: { text: '1\n2', numbersDiffer: false },
+      notRun: undefined,
+      exitCode: 0
+    },
     { line: 15, language: 'yaml', text: 'a:\n  b: 1', shown: undefined }
   ])
   t.equal(blocks.length, 2)
@@ -29,30 +60,91 @@ t.test('the blocks of a page are found with their place, their language and what
 })
 
 t.test('comments above a block tell what no reader needs to see: that it is not run, its file, its exit code, numbers that differ', async t => {
-  const [first, second, third] = blocksIn('p.md', page('<!-- not run: wants a cluster -->', '~~~sh', 'x', '~~~', '<!-- file: a.yaml -->', '', '~~~yaml', 'a: 1', '~~~', '<!-- exit code: 2 -->', '~~~sh', 'false', '~~~', '<!-- numbers differ -->', '~~~', '7', '~~~'))
-  t.match([first, second, third], [{ notRun: 'wants a cluster' }, { file: 'a.yaml', notRun: undefined }, { exitCode: 2, shown: { text: '7', numbersDiffer: true } }])
-  t.match(blocksIn('p.md', page('<!-- not run: x -->', 'text', '~~~sh', 'x', '~~~')), [{ notRun: undefined }], 'a comment speaks of what stands right below')
+  const [first, second, third] = blocksIn(
+    'p.md',
+    page(
+      '<!-- not run: wants a cluster -->',
+      '~~~sh',
+      'x',
+      '~~~',
+      '<!-- file: a.yaml -->',
+      '',
+      '~~~yaml',
+      'a: 1',
+      '~~~',
+      '<!-- exit code: 2 -->',
+      '~~~sh',
+      'false',
+      '~~~',
+      '<!-- numbers differ -->',
+      '~~~',
+      '7',
+      '~~~'
+    )
+  )
+  t.match([first, second, third], [{ notRun: 'wants a cluster' }, { file: 'a.yaml', notRun: undefined }, {
+    exitCode: 2,
+    shown: { text: '7', numbersDiffer: true }
+  }])
+  t.match(
+    blocksIn('p.md', page('<!-- not run: x -->', 'text', '~~~sh', 'x', '~~~')),
+    [{ notRun: undefined }],
+    'a comment speaks of what stands right below'
+  )
 })
 
 t.test('a block that nothing can be done with, and no reason why, is a fault', async t => {
-  t.same(faults('~~~sh', 'x', '~~~', '~~~', 'y', '~~~', '~~~json', '{}', '~~~', '~~~promql', 'up', '~~~', '~~~yaml', '~~~', '~~~console', 'x', '~~~'), [])
-  t.same(faults('text', '~~~', 'x', '~~~'), ['p.md:2: a block without a language stands right below the commands that print it; else <!-- not run: REASON --> stands above it'])
+  t.same(
+    faults(
+      '~~~sh',
+      'x',
+      '~~~',
+      '~~~',
+      'y',
+      '~~~',
+      '~~~json',
+      '{}',
+      '~~~',
+      '~~~promql',
+      'up',
+      '~~~',
+      '~~~yaml',
+      '~~~',
+      '~~~console',
+      'x',
+      '~~~'
+    ),
+    []
+  )
+  t.same(faults('text', '~~~', 'x', '~~~'), [
+    'p.md:2: a block without a language stands right below the commands that print it; else <!-- not run: ' +
+    'REASON --> stands above it'
+  ])
   t.match(faults('~~~sh', 'x', '~~~', 'text', '~~~', 'y', '~~~'), [/^p\.md:5: /])
   t.match(faults('~~~sh', 'x', '~~~', '~~~', 'y', '~~~', '~~~', 'z', '~~~'), [/^p\.md:7: /])
-  t.same(faults('~~~ts', 'x', '~~~'), ['p.md:1: blocks of ts are not run; else <!-- not run: REASON --> stands above it'])
+  t.same(faults('~~~ts', 'x', '~~~'), [
+    'p.md:1: blocks of ts are not run; else <!-- not run: REASON --> stands above it'
+  ])
   t.same(faults('<!-- not run: -->', '~~~sh', 'x', '~~~'), ['p.md:2: "not run" wants a reason'])
   t.same(faults('<!-- not run: a type, not a program -->', '~~~ts', 'x', '~~~'), [])
 })
 
 t.test('a block that may never return where it is pasted is a fault', async t => {
-  t.match(faults('~~~sh', 'until curl -s http://127.0.0.1:8080; do sleep 1; done', '~~~'), [/^p\.md:1: a loop without end/])
-  for (const command of ['wait', 'kill $! && wait', 'wait; echo', 'wait | cat']) t.match(faults('~~~sh', command, '~~~'), [/^p\.md:1: waits for every job/], command)
+  t.match(faults('~~~sh', 'until curl -s http://127.0.0.1:8080; do sleep 1; done', '~~~'), [
+    /^p\.md:1: a loop without end/
+  ])
+  for (const command of ['wait', 'kill $! && wait', 'wait; echo', 'wait | cat']) {
+    t.match(faults('~~~sh', command, '~~~'), [/^p\.md:1: waits for every job/], command)
+  }
   t.same(faults('~~~sh', 'kill $job; wait $job', 'curl --retry 9 --retry-connrefused http://127.0.0.1:8080', '~~~'), [])
 })
 
 t.test('each block of docs/record-and-replay.md returns where it is pasted, beside another job, and prints what is shown', async t => {
   const root = join(import.meta.dirname, '..')
-  const blocks = pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ notRun, language }) => notRun === undefined && language === 'sh') ?? []
+  const blocks =
+    pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ notRun, language }) =>
+      notRun === undefined && language === 'sh'
+    ) ?? []
   const folder = t.testdir({ dist: t.fixture('symlink', join(root, 'dist')) })
   const follower = new Follower(t, folder, await Places.find())
   t.equal(blocks.length, 2)
@@ -60,7 +152,8 @@ t.test('each block of docs/record-and-replay.md returns where it is pasted, besi
 })
 
 t.test('what is printed holds against what is shown: to the letter, but for long numbers, blanks at the end, and what dots stand for', async t => {
-  const holds = (printed: string, text: string, numbersDiffer = false): boolean => isAsShown(printed, { text, numbersDiffer })
+  const holds = (printed: string, text: string, numbersDiffer = false): boolean =>
+    isAsShown(printed, { text, numbersDiffer })
   t.ok(holds('HTTP/1.1 200 OK\r\nversion: 20104\r\n\n', 'HTTP/1.1 200 OK\nversion: 99999999'))
   t.notOk(holds('HTTP/1.1 404 Not Found\n', 'HTTP/1.1 200 OK'))
   t.notOk(holds('hit\nmore\n', 'hit'))
@@ -75,8 +168,28 @@ t.test('what is printed holds against what is shown: to the letter, but for long
 })
 
 t.test('a server is told from what ends by itself', async t => {
-  for (const command of ['npm start', 'npm start &', 'npm start -- --upstream http://127.0.0.1:8081', 'varve serve --workers 2', 'varve --redis redis://h', 'node dist/cli.js', 'VARVE_WORKERS=2 npm start', 'varve sandbox --seed 7']) t.ok(isServer(command), command)
-  for (const command of ['varve check FILE', 'varve --help', 'varve serve --help', 'node dist/cli.js explain GET /v1', 'curl http://127.0.0.1:8080', 'npm test']) t.notOk(isServer(command), command)
+  for (
+    const command of [
+      'npm start',
+      'npm start &',
+      'npm start -- --upstream http://127.0.0.1:8081',
+      'varve serve --workers 2',
+      'varve --redis redis://h',
+      'node dist/cli.js',
+      'VARVE_WORKERS=2 npm start',
+      'varve sandbox --seed 7'
+    ]
+  ) t.ok(isServer(command), command)
+  for (
+    const command of [
+      'varve check FILE',
+      'varve --help',
+      'varve serve --help',
+      'node dist/cli.js explain GET /v1',
+      'curl http://127.0.0.1:8080',
+      'npm test'
+    ]
+  ) t.notOk(isServer(command), command)
   t.same(['varve sandbox', 'varve serve', 'varve'].map(isNode), [true, false, false])
 })
 
@@ -85,12 +198,24 @@ t.test('pages name the usual ports, and are followed at free ones', async t => {
   const ports = [8080, 9464, 8081, 6379] as const
   t.equal(new Set(ports.map(port => places.port(port))).size, 4)
   const text = 'curl http://127.0.0.1:8080/v1 redis://localhost:6379 http://10.0.0.1:8080 127.0.0.1:80801'
-  t.equal(places.here(text), `curl http://127.0.0.1:${places.port(8080)}/v1 redis://127.0.0.1:${places.port(6379)} http://10.0.0.1:8080 127.0.0.1:80801`)
+  t.equal(
+    places.here(text),
+    `curl http://127.0.0.1:${places.port(8080)}/v1 redis://127.0.0.1:${
+      places.port(6379)
+    } http://10.0.0.1:8080 127.0.0.1:80801`
+  )
   t.equal(places.there(places.here('at 127.0.0.1:9464')), 'at 127.0.0.1:9464')
 })
 
 t.test('a configuration of a page is checked with its variables set and its files there', async t => {
-  const { env, file } = configured('a: "${KEY}"\nb: ${R_URL}\nc: "${file:/run/x}"\ncaFile: /etc/ca.pem\n', join(t.testdir(), 'in')) // eslint-disable-line no-template-curly-in-string
+  const { env, file } = configured(
+    // eslint-disable-next-line no-template-curly-in-string
+    'a: "${KEY}"\nb: ${R_URL}\nc: "${file:/run/x}"\ncaFile: /etc/ca.pem\n',
+    join(t.testdir(), 'in')
+  )
   t.same(env, { KEY: 'k-KEY', R_URL: 'redis://127.0.0.1:1' })
-  t.match(readFileSync(file, 'utf8'), /^a: "\$\{KEY\}"\nb: \$\{R_URL\}\nc: "\$\{file:\/\S+secret\}"\ncaFile: \/\S+secret\n$/)
+  t.match(
+    readFileSync(file, 'utf8'),
+    /^a: "\$\{KEY\}"\nb: \$\{R_URL\}\nc: "\$\{file:\/\S+secret\}"\ncaFile: \/\S+secret\n$/
+  )
 })

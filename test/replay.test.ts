@@ -28,7 +28,10 @@ interface Told {
 
 /** A recorded answer by all that is compared; undefined where there is nothing to compare with. */
 function toldIn ({ request, answer }: Pair): Told | undefined {
-  if (!['GET', 'HEAD', 'POST'].includes(request.method) || answer === undefined || answer.leftOut !== undefined || answer.broken !== undefined) return undefined
+  if (
+    !['GET', 'HEAD', 'POST'].includes(request.method) || answer === undefined || answer.leftOut !== undefined ||
+    answer.broken !== undefined
+  ) return undefined
   // What nobody asks for without having the rest already.
   if (answer.status === 304 || answer.status === 206) return undefined
   const body = decoded(bytesOf(answer), valueOf(answer.headers, 'content-encoding') ?? 'identity', 64 * mega)
@@ -40,7 +43,9 @@ function answersIn (pairs: readonly Pair[]): Map<string, Told[]> {
   const answers = new Map<string, Told[]>()
   for (const pair of pairs) {
     const [asked, told] = [askedIn(pair.request), toldIn(pair)]
-    if (asked !== undefined && told !== undefined) answers.set(inMeaning(asked), [...answers.get(inMeaning(asked)) ?? [], told])
+    if (asked !== undefined && told !== undefined) {
+      answers.set(inMeaning(asked), [...answers.get(inMeaning(asked)) ?? [], told])
+    }
   }
   return answers
 }
@@ -58,18 +63,38 @@ for (const file of files) {
       const asked = askedIn(request)
       const expected = asked === undefined ? undefined : answers.get(inMeaning(asked))
       if (asked === undefined || expected === undefined) continue
-      const headers = Object.fromEntries(sentAlong.flatMap(name => { const value = valueOf(request.headers, name); return value === undefined ? [] : [[name, value]] }))
-      const { status, headers: { 'content-type': type, [said]: word }, bytes } = await ask(varve.url, request.target, { method: request.method, headers, ...(asked.body.length > 0 && { body: asked.body }) })
+      const headers = Object.fromEntries(sentAlong.flatMap(name => {
+        const value = valueOf(request.headers, name)
+        return value === undefined ? [] : [[name, value]]
+      }))
+      const { status, headers: { 'content-type': type, [said]: word }, bytes } = await ask(varve.url, request.target, {
+        method: request.method,
+        headers,
+        ...(asked.body.length > 0 && { body: asked.body })
+      })
       const came = { status, type, body: bytes.toString('latin1') }
       // What varve refuses by itself has its own words.
-      if (ownOutcomeIn(String(word)) !== undefined) t.ok(expected.some(told => told.status === status), `${request.method} ${request.target}`)
-      // What moves has one of those that it moved through.
-      else t.same(expected.some(told => JSON.stringify(told) === JSON.stringify(came)) ? came : expected.at(-1), came, `${request.method} ${request.target}`)
+      if (ownOutcomeIn(String(word)) !== undefined) {
+        t.ok(expected.some(told => told.status === status), `${request.method} ${request.target}`)
+      } // What moves has one of those that it moved through.
+      else {
+        t.same(
+          expected.some(told => JSON.stringify(told) === JSON.stringify(came))
+            ? came
+            : expected.at(-1),
+          came,
+          `${request.method} ${request.target}`
+        )
+      }
       compared++
     }
     t.ok(compared > 0, 'there was something to compare')
     t.equal(await node.end(), 0)
     // Varve asks for blocks by itself, to know the chain by.
-    t.notMatch(node.command.err(), /not answered: (?!GET \/v1\/blocks\/by_height\/)/, 'varve asks the node for nothing that was not asked then')
+    t.notMatch(
+      node.command.err(),
+      /not answered: (?!GET \/v1\/blocks\/by_height\/)/,
+      'varve asks the node for nothing that was not asked then'
+    )
   })
 }

@@ -20,7 +20,9 @@ const anchors = [...runbooks.matchAll(/^## (\S+)$/gm)].map(([, title = '']) => t
 
 t.test('each alert says how urgent it is, for how long it waits, what is the matter in words, and where it says what to do', async t => {
   t.ok(alerts.length > 30)
-  for (const { alert, for: wait, labels, annotations: { summary, description, runbook_url: runbook, ...more } } of alerts) {
+  for (
+    const { alert, for: wait, labels, annotations: { summary, description, runbook_url: runbook, ...more } } of alerts
+  ) {
     t.match(alert, /^Varve[A-Z][A-Za-z]+$/)
     t.match(wait, /^\d+[mh]$/, alert)
     t.match(labels, { severity: /^(?:page|ticket)$/ }, alert)
@@ -58,7 +60,9 @@ t.test('each alert has its section in the runbooks, which says how urgent it is,
 
 t.test('the runbooks quote lines of the log that varve writes, and metrics and settings that it has', async t => {
   const src = join(root, 'src')
-  const source = (readdirSync(src, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file => readFileSync(join(src, file), 'utf8')).join('\n')
+  const source = (readdirSync(src, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file =>
+    readFileSync(join(src, file), 'utf8')
+  ).join('\n')
   const quoted = [...runbooks.matchAll(/`"msg":"([^"`]+)"`/g)].map(([, line = '']) => line)
   t.ok(quoted.length > 15)
   for (const line of quoted) t.ok(source.includes(`'${line}'`), line)
@@ -70,24 +74,42 @@ t.test('the runbooks quote lines of the log that varve writes, and metrics and s
 
 t.test('what is recorded is named by its level, its metric and what was done to it', async t => {
   t.equal(new Set(records).size, records.length)
-  for (const name of records) t.match(name, /^(?:job|instance)(?:_(?:endpoint|outcome|upstream))?:varve_[a-z_]+:(?:rate5m|ratio_rate5m|p99_rate5m|min_deriv30m|ratio|seconds)$/)
+  for (const name of records) {
+    t.match(
+      name,
+      /^(?:job|instance)(?:_(?:endpoint|outcome|upstream))?:varve_[a-z_]+:(?:rate5m|ratio_rate5m|p99_rate5m|min_deriv30m|ratio|seconds)$/
+    )
+  }
 })
 
 t.test('rules and runbooks name only metrics, labels and values of labels that varve has', async t => {
-  const series = new Map<string, MetricRow['labels']>([...metricList.map(({ name, labels }) => [name, labels] as const), ...records.map(record => [record, {}] as const), ['up', {}]])
+  const series = new Map<string, MetricRow['labels']>([
+    ...metricList.map(({ name, labels }) => [name, labels] as const),
+    ...records.map(record => [record, {}] as const),
+    ['up', {}]
+  ])
   for (const { name } of await new Metrics().registry.getMetricsAsJSON()) if (!series.has(name)) series.set(name, {})
   const labels = ['job', 'instance', 'le', ...metricList.flatMap(row => Object.keys(row.labels))]
-  const queries = [...rules.map(({ expr }) => expr), ...[...runbooks.matchAll(/`([^`\n]*(?:varve_|nodejs_|process_)[^`\n]*)`/g)].map(([, query = '']) => query)]
+  const queries = [
+    ...rules.map(({ expr }) => expr),
+    ...[...runbooks.matchAll(/`([^`\n]*(?:varve_|nodejs_|process_)[^`\n]*)`/g)].map(([, query = '']) => query)
+  ]
   t.ok(queries.length > 80)
   for (const query of queries) {
-    for (const [, name = '', matchers = ''] of query.matchAll(/\b([a-z_]+:varve_[a-z0-9_:]+|up(?=\{)|(?:varve|nodejs|process)_[a-z0-9_]+)(?:\{([^}]*)\})?/g)) {
+    for (
+      const [, name = '', matchers = ''] of query.matchAll(
+        /\b([a-z_]+:varve_[a-z0-9_:]+|up(?=\{)|(?:varve|nodejs|process)_[a-z0-9_]+)(?:\{([^}]*)\})?/g
+      )
+    ) {
       const known = series.get(name) ?? series.get(name.replace(/_(?:bucket|count|sum)$/, ''))
       t.ok(known, `${query}: ${name}`)
       for (const [, label = '', operator = '', wanted = ''] of matchers.matchAll(/([a-z_]+)(=~|!~|=|!=)"([^"]*)"/g)) {
         const values = label === 'job' ? ['varve'] : known?.[label] ?? []
         // Those that an operator has named.
         if (typeof values === 'string') continue
-        for (const one of operator.endsWith('~') ? wanted.split('|') : [wanted]) t.ok(values.some(value => new RegExp(`^(?:${one})$`).test(value)), `${name}: ${label} ${one}`)
+        for (const one of operator.endsWith('~') ? wanted.split('|') : [wanted]) {
+          t.ok(values.some(value => new RegExp(`^(?:${one})$`).test(value)), `${name}: ${label} ${one}`)
+        }
       }
     }
     for (const [, list = ''] of query.matchAll(/\b(?:by|without|on|ignoring|group_left) \(([^)]*)\)/g)) {
@@ -109,6 +131,10 @@ t.test('a varve that was given no Redis says so, and one whose configuration was
 t.test('the Prometheus of docker-compose.yml evaluates the rules', async t => {
   const { rule_files: files } = parse(text('config/prometheus.yml')) as { rule_files: string[] }
   t.same(files, ['prometheus-rules.yml'])
-  const { services: { prometheus } } = parse(text('docker-compose.yml')) as { services: { prometheus: { volumes: string[] } } }
-  for (const file of ['prometheus.yml', ...files]) t.ok(prometheus.volumes.includes(`./config/${file}:/etc/prometheus/${file}:ro`), file)
+  const { services: { prometheus } } = parse(text('docker-compose.yml')) as {
+    services: { prometheus: { volumes: string[] } }
+  }
+  for (const file of ['prometheus.yml', ...files]) {
+    t.ok(prometheus.volumes.includes(`./config/${file}:/etc/prometheus/${file}:ro`), file)
+  }
 })

@@ -6,7 +6,9 @@ import t, { type Test } from 'tap'
 
 const root = join(import.meta.dirname, '..')
 
-interface Count { readonly passed: number }
+interface Count {
+  readonly passed: number
+}
 interface Recorded {
   readonly treeDigest: () => string | undefined
   readonly forgetResult: () => void
@@ -52,7 +54,12 @@ t.test('a passed run does not count once a file was changed, added or deleted', 
   recorded.recordResult(recorded.treeDigest(), count, true)
   const file = join(folder, 'src/a.ts')
   const text = readFileSync(file, 'utf8')
-  for (const [path, change] of [[file, `${text}// changed\n`], [join(folder, 'src/b.ts'), ''], [join(folder, 'package-lock.json'), '{}']] as const) {
+  for (
+    const [path, change] of [[file, `${text}// changed\n`], [join(folder, 'src/b.ts'), ''], [
+      join(folder, 'package-lock.json'),
+      '{}'
+    ]] as const
+  ) {
     writeFileSync(path, change)
     t.equal(recorded.recordedResult(), undefined, path)
     if (path === file) {

@@ -7,7 +7,9 @@ import { startRedis } from './support/redis-server.js'
 import { wrongIn } from './support/fuzz/shorten.js'
 
 // What random requests have found, a case a line: `npm run fuzz` prints such a line when an answer is wrong.
-const lines = readFileSync(join(import.meta.dirname, 'cases', 'shrunk.jsonl'), 'utf8').split('\n').filter(line => line !== '')
+const lines = readFileSync(join(import.meta.dirname, 'cases', 'shrunk.jsonl'), 'utf8').split('\n').filter(line =>
+  line !== ''
+)
 
 t.test('what random requests once found is answered as the node answers it', async t => {
   let started: Promise<RedisProcess> | undefined

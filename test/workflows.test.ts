@@ -5,36 +5,72 @@ import { parse } from 'yaml'
 
 const root = join(import.meta.dirname, '..')
 const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
-const { scripts, engines } = JSON.parse(text('package.json')) as { scripts: Record<string, string>, engines: { node: string } }
+const { scripts, engines } = JSON.parse(text('package.json')) as {
+  scripts: Record<string, string>,
+  engines: { node: string }
+}
 
-interface Step { uses?: string, run?: string, with?: Record<string, unknown>, env?: Record<string, string> }
-interface Job { permissions?: Record<string, string>, environment?: string, needs?: string | string[], 'timeout-minutes'?: number, strategy?: { matrix: { node: number[] } }, steps: Step[] }
-interface Workflow { on: Record<string, unknown>, permissions?: Record<string, string>, jobs: Record<string, Job> }
+interface Step {
+  uses?: string
+  run?: string
+  with?: Record<string, unknown>
+  env?: Record<string, string>
+}
+interface Job {
+  permissions?: Record<string, string>
+  environment?: string
+  needs?: string | string[]
+  'timeout-minutes'?: number
+  strategy?: { matrix: { node: number[] } }
+  steps: Step[]
+}
+interface Workflow {
+  on: Record<string, unknown>
+  permissions?: Record<string, string>
+  jobs: Record<string, Job>
+}
 
-const workflows = Object.fromEntries(readdirSync(join(root, '.github/workflows')).map(file => [file, parse(text('.github/workflows', file)) as Workflow]))
+const workflows = Object.fromEntries(
+  readdirSync(join(root, '.github/workflows')).map(file => [file, parse(text('.github/workflows', file)) as Workflow])
+)
 const { 'ci.yml': ci, 'release.yml': release } = workflows as { 'ci.yml': Workflow, 'release.yml': Workflow }
-const jobs = Object.entries(workflows).flatMap(([file, { jobs }]) => Object.entries(jobs).map(([name, job]) => ({ where: `${file} ${name}`, job })))
+const jobs = Object.entries(workflows).flatMap(([file, { jobs }]) =>
+  Object.entries(jobs).map(([name, job]) => ({ where: `${file} ${name}`, job }))
+)
 const steps = jobs.flatMap(({ where, job }) => job.steps.map(step => ({ where, step })))
 
 t.test('a workflow has no permission but what it names, and nobody\'s pull request runs with any', async t => {
   t.same(Object.keys(workflows).sort(), ['ci.yml', 'nightly.yml', 'release.yml'])
   for (const [file, workflow] of Object.entries(workflows)) {
     t.type(workflow.permissions, 'object', file)
-    for (const trigger of ['pull_request_target', 'workflow_run', 'issue_comment']) t.notOk(trigger in workflow.on, `${file}: ${trigger}`)
+    for (const trigger of ['pull_request_target', 'workflow_run', 'issue_comment']) {
+      t.notOk(trigger in workflow.on, `${file}: ${trigger}`)
+    }
   }
   t.same(ci.permissions, { contents: 'read' })
   t.same(release.permissions, {})
   t.same(Object.fromEntries(Object.entries(release.jobs).map(([name, job]) => [name, job.permissions])), {
-    package: { contents: 'read' }, publish: { 'id-token': 'write' }, image: { contents: 'read', packages: 'write' }, release: { contents: 'write' }
+    package: { contents: 'read' },
+    publish: { 'id-token': 'write' },
+    image: { contents: 'read', packages: 'write' },
+    release: { contents: 'write' }
   })
   for (const { where, job } of jobs) t.type(job['timeout-minutes'], 'number', where)
 })
 
 t.test('what others have written is pinned by its commit, and none of it is left a token on disk', async t => {
-  for (const [file, pinned] of Object.keys(workflows).map(file => [file, text('.github/workflows', file).match(/^.*uses:.*$/gm) ?? []] as const)) {
-    for (const line of pinned) t.match(line, /uses: (?:actions|docker)\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, `${file}: ${line}`)
+  for (
+    const [file, pinned] of Object.keys(workflows).map(file =>
+      [file, text('.github/workflows', file).match(/^.*uses:.*$/gm) ?? []] as const
+    )
+  ) {
+    for (const line of pinned) {
+      t.match(line, /uses: (?:actions|docker)\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, `${file}: ${line}`)
+    }
   }
-  for (const { where, step } of steps) if (step.uses?.startsWith('actions/checkout@') === true) t.equal(step.with?.['persist-credentials'], false, where)
+  for (const { where, step } of steps) {
+    if (step.uses?.startsWith('actions/checkout@') === true) t.equal(step.with?.['persist-credentials'], false, where)
+  }
 })
 
 t.test('no password is kept for a workflow, and nothing from outside is put into a command\'s text', async t => {
@@ -43,10 +79,25 @@ t.test('no password is kept for a workflow, and nothing from outside is put into
 })
 
 t.test('every script that a workflow calls exists', async t => {
-  const called = steps.flatMap(({ where, step }) => [...(step.run ?? '').matchAll(/\bnpm (?:run (?:--silent )?([\w:-]+)|(test|start)\b)/g)].map(match => ({ where, name: match[1] ?? match[2] ?? '' })))
-  t.same([...new Set(called.map(({ name }) => name))].sort(), ['ci', 'nightly', 'release:notes', 'release:sbom', 'test'])
+  const called = steps.flatMap(({ where, step }) =>
+    [...(step.run ?? '').matchAll(/\bnpm (?:run (?:--silent )?([\w:-]+)|(test|start)\b)/g)].map(match => ({
+      where,
+      name: match[1] ?? match[2] ?? ''
+    }))
+  )
+  t.same([...new Set(called.map(({ name }) => name))].sort(), [
+    'ci',
+    'nightly',
+    'release:notes',
+    'release:sbom',
+    'test'
+  ])
   for (const { where, name } of called) t.ok(scripts[name], `${where}: ${name}`)
-  for (const [name, script] of Object.entries(scripts)) for (const [file] of script.matchAll(/\b[a-z]+\/[a-z-]+\.js\b/g)) t.ok(existsSync(join(root, file)), `${name}: ${file}`)
+  for (const [name, script] of Object.entries(scripts)) {
+    for (const [file] of script.matchAll(/\b[a-z]+\/[a-z-]+\.js\b/g)) {
+      t.ok(existsSync(join(root, file)), `${name}: ${file}`)
+    }
+  }
   t.ok(steps.some(({ where, step }) => where.startsWith('ci.yml') && step.run === '.ci/run'))
   t.ok(existsSync(join(root, '.ci/run')))
 })
@@ -66,7 +117,12 @@ t.test('a release is checked before it is packed, and published only once it is'
   const order = (release.jobs['package']?.steps ?? []).map(({ run = '' }) => run)
   const at = (part: string): number => order.findIndex(run => run.includes(part))
   t.ok(at('release:notes') !== -1)
-  for (const [before, after] of [['release:notes', 'npm ci'], ['npm ci', 'npm test'], ['npm test', 'npm run ci'], ['npm run ci', 'npm pack']] as const) t.ok(at(before) < at(after), `${before}, ${after}`)
+  for (
+    const [before, after] of [['release:notes', 'npm ci'], ['npm ci', 'npm test'], ['npm test', 'npm run ci'], [
+      'npm run ci',
+      'npm pack'
+    ]] as const
+  ) t.ok(at(before) < at(after), `${before}, ${after}`)
   for (const name of ['publish', 'image']) t.equal(release.jobs[name]?.needs, 'package')
   t.same(release.jobs['release']?.needs, ['publish', 'image'])
   t.equal(release.jobs['publish']?.environment, 'npm')

@@ -1,4 +1,5 @@
-// A thousand clients want the same at once, and nobody has it yet: how often is the node asked, and how long does the last one wait?
+// A thousand clients want the same at once, and nobody has it yet: how often is the node asked, and how long does the
+// last one wait?
 import { Client } from 'undici'
 import { ask, inParallel } from '../support/ask.js'
 import { startNginx } from '../support/nginx.js'
@@ -19,13 +20,19 @@ const delayMs = 200
 export async function run (bench) {
   const clients = bench.isSmoke ? 100 : 1000
   const origin = await startOrigin(bench)
-  const peers = [await startVarve(bench, origin.url), await startVarnish(bench, origin.url), await startNginx(bench, origin.url)].filter(peer => peer !== undefined)
+  const peers = [
+    await startVarve(bench, origin.url),
+    await startVarnish(bench, origin.url),
+    await startNginx(bench, origin.url)
+  ].filter(peer => peer !== undefined)
   const known = readOf(bytes, 1)
   for (const peer of peers) await warmWith(peer, known, (await origin.ask(known)).body)
   const runs = Object.fromEntries(peers.map(peer => [peer.name, []]))
   for (let round = 0; round < bench.rounds; round++) {
     bench.say(`round ${round + 1} of ${bench.rounds}: ${clients} clients`)
-    for (const peer of peers) runs[peer.name].push(await burst(origin, peer, clients, known, readOf(bytes, 1000 + round)))
+    for (const peer of peers) {
+      runs[peer.name].push(await burst(origin, peer, clients, known, readOf(bytes, 1000 + round)))
+    }
   }
   await Promise.all([...peers, origin].map(peer => peer.stop()))
   return resultOf(runs, clients)
@@ -35,7 +42,9 @@ async function burst (origin, peer, count, known, request) {
   const clients = Array.from({ length: count }, () => new Client(peer.url))
   try {
     // Opened by a read that all have, some at a time, so that the burst is one of requests and not of connections.
-    await inParallel(clients, 50, async client => { await ask(client, known) })
+    await inParallel(clients, 50, async client => {
+      await ask(client, known)
+    })
     const { body: expected } = await origin.ask(request)
     const before = await origin.reads()
     await origin.delay(delayMs)
@@ -49,7 +58,9 @@ async function burst (origin, peer, count, known, request) {
 }
 
 function resultOf (runs, clients) {
-  const most = Object.fromEntries(Object.entries(runs).map(([peer, list]) => [peer, Math.max(...list.map(({ nodeReads }) => nodeReads))]))
+  const most = Object.fromEntries(
+    Object.entries(runs).map(([peer, list]) => [peer, Math.max(...list.map(({ nodeReads }) => nodeReads))])
+  )
   const over = (list, what) => {
     const { median, least, most } = middleOf(list.map(figures => figures[what]))
     return `${Math.round(median)} (${Math.round(least)}-${Math.round(most)})`
@@ -59,8 +70,16 @@ function resultOf (runs, clients) {
     tables: [{
       title: `${clients} equal misses at once, of a node that takes ${delayMs} ms: middle of the rounds (least-most)`,
       columns: ['', 'node reads', 'median answer, ms', 'slowest answer, ms'],
-      rows: Object.entries(runs).map(([peer, list]) => [peer, over(list, 'nodeReads'), over(list, 'median'), over(list, 'most')])
+      rows: Object.entries(runs).map((
+        [peer, list]
+      ) => [peer, over(list, 'nodeReads'), over(list, 'median'), over(list, 'most')])
     }],
-    targets: [{ what: `node reads for ${clients} equal misses, the most of any round`, wanted: '1', value: most.varve, text: String(most.varve), reached: most.varve === 1 }]
+    targets: [{
+      what: `node reads for ${clients} equal misses, the most of any round`,
+      wanted: '1',
+      value: most.varve,
+      text: String(most.varve),
+      reached: most.varve === 1
+    }]
   }
 }

@@ -29,7 +29,9 @@ export async function run (bench) {
   const origin = await startOrigin(bench)
   const varve = await startVarve(bench, origin.url)
   const bare = await startBare(bench, varve, sizes.map(bytes => readOf(bytes, version)))
-  const peers = [varve, bare, await startVarnish(bench, origin.url), await startNginx(bench, origin.url)].filter(peer => peer !== undefined)
+  const peers = [varve, bare, await startVarnish(bench, origin.url), await startNginx(bench, origin.url)].filter(peer =>
+    peer !== undefined
+  )
   const cells = cellsOf(bench)
   for (const cell of cells) await warm(bench, origin, peers, cell)
   for (let round = 0; round < bench.rounds; round++) {
@@ -45,12 +47,15 @@ export async function run (bench) {
 }
 
 function cellsOf ({ isSmoke }) {
-  const plain = (isSmoke ? [[512, 1], [65_536, 32]] : sizes.flatMap(bytes => [1, 32, 256].map(connections => [bytes, connections])))
-    .map(([bytes, connections]) => ({ bytes, connections, headers: {} }))
+  const plain =
+    (isSmoke ? [[512, 1], [65_536, 32]] : sizes.flatMap(bytes => [1, 32, 256].map(connections => [bytes, connections])))
+      .map(([bytes, connections]) => ({ bytes, connections, headers: {} }))
   return [...plain, { bytes: 4096, connections: 32, headers: clientHeaders }].map(cell => ({
     ...cell,
     request: readOf(cell.bytes, version),
-    label: `${cell.bytes / 1024} KiB, ${cell.connections} connection${cell.connections === 1 ? '' : 's'}${cell.headers === clientHeaders ? ', a client\'s headers' : ''}`,
+    label: `${cell.bytes / 1024} KiB, ${cell.connections} connection${cell.connections === 1 ? '' : 's'}${
+      cell.headers === clientHeaders ? ', a client\'s headers' : ''
+    }`,
     runs: {}
   }))
 }
@@ -68,18 +73,30 @@ async function measure (bench, origin, varve, peer, cell) {
   const before = await counters(origin, varve)
   const figures = await load(bench, peer, cell.request, { ...cell, seconds: bench.seconds })
   const after = await counters(origin, varve)
-  // Some hits are read again and compared, as they are by default; what is still being compared at the second count is not counted yet.
+  // Some hits are read again and compared, as they are by default; what is still being compared at the second count is
+  // not counted yet.
   const reads = after.reads - before.reads
-  if (reads > after.audits - before.audits + mostAuditsUnderWay * (peer === varve)) throw new Error(`${peer.name} asked the node ${reads} times for what it had`)
-  if (peer === varve && after.hits - before.hits < figures.requests) throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
-  if (after.others !== before.others) throw new Error(`varve counted ${after.others - before.others} requests that were no hits`)
+  if (reads > after.audits - before.audits + mostAuditsUnderWay * (peer === varve)) {
+    throw new Error(`${peer.name} asked the node ${reads} times for what it had`)
+  }
+  if (peer === varve && after.hits - before.hits < figures.requests) {
+    throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
+  }
+  if (after.others !== before.others) {
+    throw new Error(`varve counted ${after.others - before.others} requests that were no hits`)
+  }
   cell.runs[peer.name].push(figures)
 }
 
 async function counters (origin, varve) {
   const metrics = await varve.metrics()
   const hits = metrics.sum('varve_requests_total', 'outcome="hit_memory"', 'status="200"')
-  return { reads: await origin.reads(), audits: metrics.sum('varve_audit_total'), hits, others: metrics.sum('varve_requests_total') - hits }
+  return {
+    reads: await origin.reads(),
+    audits: metrics.sum('varve_audit_total'),
+    hits,
+    others: metrics.sum('varve_requests_total') - hits
+  }
 }
 
 function resultOf (cells, names) {
@@ -87,16 +104,32 @@ function resultOf (cells, names) {
   const figures = cells.map(({ label, bytes, connections, runs }) => {
     const rates = Object.fromEntries(names.map(peer => [peer, runs[peer].map(({ perSecond }) => perSecond)]))
     const ratios = Object.fromEntries(others.map(other => [other, ratioOf(rates.varve, rates[other])]))
-    return { label, bytes, connections, runs, perSecond: Object.fromEntries(names.map(peer => [peer, median(rates[peer])])), ratios }
+    return {
+      label,
+      bytes,
+      connections,
+      runs,
+      perSecond: Object.fromEntries(names.map(peer => [peer, median(rates[peer])])),
+      ratios
+    }
   })
   return {
     figures,
     tables: [{
       title: 'answers per second, median of the rounds, and varve\'s part of each other\'s (least-most of the rounds)',
       columns: ['one key', ...names, ...others.map(other => `varve/${other}`)],
-      rows: figures.map(({ label, perSecond, ratios }) => [label, ...names.map(peer => whole(perSecond[peer])), ...others.map(other => spread(ratios[other]))])
+      rows: figures.map((
+        { label, perSecond, ratios }
+      ) => [label, ...names.map(peer => whole(perSecond[peer])), ...others.map(other => spread(ratios[other]))])
     }],
     targets: [['bare', 0.85], ['Varnish', 0.9]].filter(([other]) => others.includes(other)).flatMap(([other, least]) =>
-      figures.map(({ label, ratios }) => ({ what: `hot hits, ${label}: varve/${other}`, wanted: `at least ${least}`, value: ratios[other].ratio, text: spread(ratios[other]), reached: ratios[other].ratio >= least })))
+      figures.map(({ label, ratios }) => ({
+        what: `hot hits, ${label}: varve/${other}`,
+        wanted: `at least ${least}`,
+        value: ratios[other].ratio,
+        text: spread(ratios[other]),
+        reached: ratios[other].ratio >= least
+      }))
+    )
   }
 }

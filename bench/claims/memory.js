@@ -53,7 +53,13 @@ async function entryOf (bench, origin, { bytes, count, warmCount }) {
   inspector.close()
   await varve.stop()
   const each = valueOf => (valueOf(looks[1]) - valueOf(looks[0])) / count - bytes
-  return { bytes, count, looks, beyondBody: each(({ heapUsed, external }) => heapUsed + external), residentBeyondBody: each(({ rss }) => rss) }
+  return {
+    bytes,
+    count,
+    looks,
+    beyondBody: each(({ heapUsed, external }) => heapUsed + external),
+    residentBeyondBody: each(({ rss }) => rss)
+  }
 }
 
 /** Two and a half times what the cache may hold, with a look at resident memory all the while. */
@@ -71,9 +77,22 @@ async function fullCacheOf (bench, origin, { maxMb, bytes }) {
   const samples = await sampling
   const metrics = await varve.metrics()
   if (metrics.sum('varve_cache_evictions_total') === 0) throw new Error('the cache was not full')
-  const atEnd = { resident: residentIn(metrics), heap: metrics.sum('nodejs_heap_size_total_bytes'), buffers: metrics.sum('nodejs_external_memory_bytes') }
+  const atEnd = {
+    resident: residentIn(metrics),
+    heap: metrics.sum('nodejs_heap_size_total_bytes'),
+    buffers: metrics.sum('nodejs_external_memory_bytes')
+  }
   await varve.stop()
-  return { maxMb, bytes, count, entries: metrics.sum('varve_cache_entries', 'tier="memory"'), cacheBytes: metrics.sum('varve_cache_bytes', 'tier="memory"'), atStart, atEnd, highest: Math.max(...samples, atEnd.resident) }
+  return {
+    maxMb,
+    bytes,
+    count,
+    entries: metrics.sum('varve_cache_entries', 'tier="memory"'),
+    cacheBytes: metrics.sum('varve_cache_bytes', 'tier="memory"'),
+    atStart,
+    atEnd,
+    highest: Math.max(...samples, atEnd.resident)
+  }
 }
 
 async function residentUntil (signal, varve) {
@@ -94,7 +113,9 @@ function residentIn (metrics) {
 async function fill (varve, bytes, from, count) {
   await inParallel(Array.from({ length: count }, (_, at) => from + at), atOnce, async version => {
     const { status, body } = await varve.ask(readOf(bytes, version))
-    if (status !== 200 || body.length !== bytes) throw new Error(`${status} and ${body.length} bytes for a read of ${bytes}`)
+    if (status !== 200 || body.length !== bytes) {
+      throw new Error(`${status} and ${body.length} bytes for a read of ${bytes}`)
+    }
   })
 }
 
@@ -105,17 +126,43 @@ function resultOf (perEntry, atFull) {
   return {
     figures: { perEntry, atFull },
     tables: [{
-      title: 'an entry beyond its body, from the difference between two amounts of entries, garbage collected before each look',
+      title: 'an entry beyond its body, from the difference between two amounts of entries, garbage collected ' +
+        'before each look',
       columns: ['body', 'entries', 'heap and buffers', 'resident'],
-      rows: perEntry.map(({ bytes, count, beyondBody, residentBeyondBody }) => [`${bytes / 1024} KiB`, `${count} and ${2 * count}`, kilo(beyondBody), kilo(residentBeyondBody)])
+      rows: perEntry.map((
+        { bytes, count, beyondBody, residentBeyondBody }
+      ) => [`${bytes / 1024} KiB`, `${count} and ${2 * count}`, kilo(beyondBody), kilo(residentBeyondBody)])
     }, {
       title: 'resident memory in MB while a cache is filled two and a half times over',
       columns: ['maxMb', 'body', 'before', 'at the end', 'of that heap', 'and buffers', 'highest', 'highest / maxMb'],
-      rows: atFull.map(way => [way.maxMb, `${way.bytes / 1024} KiB`, megas(way.atStart), megas(way.atEnd.resident), megas(way.atEnd.heap), megas(way.atEnd.buffers), megas(way.highest), timesOf(way).toFixed(2)])
+      rows: atFull.map(
+        way => [
+          way.maxMb,
+          `${way.bytes / 1024} KiB`,
+          megas(way.atStart),
+          megas(way.atEnd.resident),
+          megas(way.atEnd.heap),
+          megas(way.atEnd.buffers),
+          megas(way.highest),
+          timesOf(way).toFixed(2)
+        ]
+      )
     }],
     targets: [
-      ...perEntry.map(({ bytes, beyondBody }) => ({ what: `an entry of ${bytes / 1024} KiB beyond its body, heap and buffers`, wanted: 'at most 1.2 KiB', value: beyondBody, text: kilo(beyondBody), reached: beyondBody <= mostPerEntry })),
-      ...atFull.map(way => ({ what: `resident memory at a full cache of ${way.maxMb} MB, bodies of ${way.bytes / 1024} KiB`, wanted: `at most ${mostTimes} x maxMb`, value: timesOf(way), text: timesOf(way).toFixed(2), reached: timesOf(way) <= mostTimes }))
+      ...perEntry.map(({ bytes, beyondBody }) => ({
+        what: `an entry of ${bytes / 1024} KiB beyond its body, heap and buffers`,
+        wanted: 'at most 1.2 KiB',
+        value: beyondBody,
+        text: kilo(beyondBody),
+        reached: beyondBody <= mostPerEntry
+      })),
+      ...atFull.map(way => ({
+        what: `resident memory at a full cache of ${way.maxMb} MB, bodies of ${way.bytes / 1024} KiB`,
+        wanted: `at most ${mostTimes} x maxMb`,
+        value: timesOf(way),
+        text: timesOf(way).toFixed(2),
+        reached: timesOf(way) <= mostTimes
+      }))
     ]
   }
 }

@@ -12,13 +12,18 @@ export const title = 'the time that a miss adds to a read of the node'
 export const needs = []
 
 const bytes = 4096
-const missed = { varve: ['cache-status', 'varve; fwd=uri-miss; fwd-status=200; stored'], nginx: ['x-cache-status', 'MISS'] }
+const missed = {
+  varve: ['cache-status', 'varve; fwd=uri-miss; fwd-status=200; stored'],
+  nginx: ['x-cache-status', 'MISS']
+}
 
 /** Reads each version straight and through each proxy, one read at a time, over connections that are kept. */
 export async function run (bench) {
   const samples = bench.isSmoke ? 100 : 4000
   const origin = await startOrigin(bench)
-  const proxies = [await startVarve(bench, origin.url), await startNginx(bench, origin.url)].filter(peer => peer !== undefined)
+  const proxies = [await startVarve(bench, origin.url), await startNginx(bench, origin.url)].filter(peer =>
+    peer !== undefined
+  )
   const peers = [origin, ...proxies]
   // Versions go up and none comes twice; the first ones are for warming up.
   let version = 0
@@ -29,7 +34,9 @@ export async function run (bench) {
     const before = await origin.reads()
     const lists = await roundOf(peers, samples, () => ++version)
     const asked = await origin.reads() - before
-    if (asked !== samples * peers.length) throw new Error(`the node was asked ${asked} times for ${samples} reads of ${peers.length}`)
+    if (asked !== samples * peers.length) {
+      throw new Error(`the node was asked ${asked} times for ${samples} reads of ${peers.length}`)
+    }
     rounds.push(Object.fromEntries(Object.entries(lists).map(([peer, list]) => [peer, timesOf(list)])))
   }
   await Promise.all(peers.map(peer => peer.stop()))
@@ -58,14 +65,29 @@ function check (request, answers) {
   for (const [peer, answer] of answers) {
     mustBeRight(peer, request, answer, expected, { hit: false })
     const [line, value] = missed[peer.name] ?? []
-    if (line !== undefined && lineOf(answer, line) !== value) throw new Error(`${peer.name}: ${line} was ${lineOf(answer, line)}, not ${value}`)
+    if (line !== undefined && lineOf(answer, line) !== value) {
+      throw new Error(`${peer.name}: ${line} was ${lineOf(answer, line)}, not ${value}`)
+    }
   }
 }
 
 function resultOf (rounds, proxies) {
-  const added = Object.fromEntries(proxies.map(peer => [peer, Object.fromEntries(['median', 'p99'].map(what =>
-    [what, middleOf(rounds.map(round => round[peer][what] - round.direct[what]))]))]))
-  const row = (label, valueOf) => [label, times(middleOf(rounds.map(round => valueOf(round).median))), times(middleOf(rounds.map(round => valueOf(round).p99)))]
+  const added = Object.fromEntries(
+    proxies.map(peer => [
+      peer,
+      Object.fromEntries(
+        ['median', 'p99'].map(what => [what, middleOf(rounds.map(round => round[peer][what] - round.direct[what]))])
+      )
+    ])
+  )
+  const row = (
+    label,
+    valueOf
+  ) => [
+    label,
+    times(middleOf(rounds.map(round => valueOf(round).median))),
+    times(middleOf(rounds.map(round => valueOf(round).p99)))
+  ]
   return {
     figures: { bytes, rounds, added },
     tables: [{
@@ -78,10 +100,20 @@ function resultOf (rounds, proxies) {
     }, {
       title: 'each round, in ms',
       columns: ['round', ...['direct', ...proxies].flatMap(peer => [`${peer} median`, 'p99'])],
-      rows: rounds.map((round, at) => [at + 1, ...['direct', ...proxies].flatMap(peer => [round[peer].median.toFixed(2), round[peer].p99.toFixed(2)])])
+      rows: rounds.map((
+        round,
+        at
+      ) => [
+        at + 1,
+        ...['direct', ...proxies].flatMap(peer => [round[peer].median.toFixed(2), round[peer].p99.toFixed(2)])
+      ])
     }],
     targets: [['median', 0.5], ['p99', 1]].map(([what, most]) => ({
-      what: `a miss adds, ${what}`, wanted: `at most ${most} ms`, value: added.varve[what].median, text: times(added.varve[what]), reached: added.varve[what].median <= most
+      what: `a miss adds, ${what}`,
+      wanted: `at most ${most} ms`,
+      value: added.varve[what].median,
+      text: times(added.varve[what]),
+      reached: added.varve[what].median <= most
     }))
   }
 }

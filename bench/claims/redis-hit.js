@@ -23,7 +23,10 @@ export async function run (bench) {
   const origin = await startOrigin(bench)
   const redis = await startRedis(bench)
   const flags = ['--redis', redis.url]
-  const [sharer, varve] = [await startVarve(bench, origin.url, { part: 'rest', flags }), await startVarve(bench, origin.url, { flags })]
+  const [sharer, varve] = [
+    await startVarve(bench, origin.url, { part: 'rest', flags }),
+    await startVarve(bench, origin.url, { flags })
+  ]
   const rounds = []
   let version = 0
   for (let round = 0; round < bench.rounds; round++) {
@@ -44,7 +47,9 @@ export async function run (bench) {
 async function share (sharer, requests) {
   const written = async () => (await sharer.metrics()).sum('varve_cache_writes_total', 'tier="redis"')
   const wanted = await written() + requests.length
-  await inParallel(requests, 4, async request => { await sharer.ask(request) })
+  await inParallel(requests, 4, async request => {
+    await sharer.ask(request)
+  })
   const deadline = performance.now() + 10_000
   while (await written() < wanted) {
     if (performance.now() > deadline) throw new Error('what was read was not all shared within ten seconds')
@@ -75,10 +80,13 @@ function resultOf (rounds) {
   return {
     figures: { rounds, late },
     tables: [{
-      title: `one read at a time, in ms: middle of the rounds (least-most); ${late} reads were not found in Redis in time, and are not among its hits`,
+      title: `one read at a time, in ms: middle of the rounds (least-most); ${late} reads were not found in Redis ` +
+        'in time, and are not among its hits',
       columns: ['', ...sizes.flatMap(bytes => [`${bytes / 1024} KiB median`, 'p99'])],
       rows: [['straight from the node', 'direct'], ['a hit in Redis', 'redis'], ['a hit in memory', 'memory']]
-        .map(([label, kind]) => [label, ...sizes.flatMap(bytes => [over(bytes, kind, 'median'), over(bytes, kind, 'p99')])])
+        .map((
+          [label, kind]
+        ) => [label, ...sizes.flatMap(bytes => [over(bytes, kind, 'median'), over(bytes, kind, 'p99')])])
     }],
     targets: []
   }

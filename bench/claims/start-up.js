@@ -1,4 +1,5 @@
-// From the command to the first answer: a client asks all the time, and the clock runs from before the program is started.
+// From the command to the first answer: a client asks all the time, and the clock runs from before the program is
+// started.
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -16,16 +17,38 @@ const triesEveryMs = 3
 const patienceMs = 20_000
 const read = readOf(1024, 1000)
 // What any program in Node takes at least, in the same machine's minute.
-const leastProgram = port => [process.execPath, '-e', `require('node:http').createServer((_, response) => response.end('[]')).listen(${port}, '127.0.0.1')`]
+const leastProgram = port => [
+  process.execPath,
+  '-e',
+  `require('node:http').createServer((_, response) => response.end('[]')).listen(${port}, '127.0.0.1')`
+]
 
 /** Starts varve again and again, with all cores and on one, and the least program that Node can be for scale. */
 export async function run (bench) {
   const origin = await startOrigin(bench)
   const { body: expected } = await origin.ask(read)
   const ways = [
-    { label: 'varve', part: 'all', command: port => varveCommand(origin.url, { listen: `127.0.0.1:${port}` }), expected, list: [] },
-    { label: 'varve, on one core', part: 'server', command: port => varveCommand(origin.url, { listen: `127.0.0.1:${port}` }), expected, list: [] },
-    { label: 'a node:http server of one line', part: 'all', command: leastProgram, expected: Buffer.from('[]'), list: [] }
+    {
+      label: 'varve',
+      part: 'all',
+      command: port => varveCommand(origin.url, { listen: `127.0.0.1:${port}` }),
+      expected,
+      list: []
+    },
+    {
+      label: 'varve, on one core',
+      part: 'server',
+      command: port => varveCommand(origin.url, { listen: `127.0.0.1:${port}` }),
+      expected,
+      list: []
+    },
+    {
+      label: 'a node:http server of one line',
+      part: 'all',
+      command: leastProgram,
+      expected: Buffer.from('[]'),
+      list: []
+    }
   ]
   // Several starts a round: one is a matter of a second.
   const starts = bench.isSmoke ? 1 : bench.rounds * 2
@@ -76,7 +99,11 @@ function resultOf (ways) {
       rows: told.map(way => [way.label, text(way)])
     }],
     targets: told.slice(0, 2).map(way => ({
-      what: `first answer, ${way.label}`, wanted: `at most ${mostMs} ms`, value: way.median, text: text(way), reached: way.median <= mostMs
+      what: `first answer, ${way.label}`,
+      wanted: `at most ${mostMs} ms`,
+      value: way.median,
+      text: text(way),
+      reached: way.median <= mostMs
     }))
   }
 }

@@ -1,4 +1,5 @@
-// What clients really send: a skewed trace in many spellings. How many reads reach the node, and how fast are the answers?
+// What clients really send: a skewed trace in many spellings. How many reads reach the node, and how fast are the
+// answers?
 import { inParallel } from '../support/ask.js'
 import { startBare } from '../support/bare.js'
 import { loadTrace } from '../support/load.js'
@@ -21,9 +22,14 @@ const passConnections = 16
 /** Counts the node's reads in one cold pass, then measures the rate warm, the servers in turn within each round. */
 export async function run (bench) {
   const node = await startSandbox(bench)
-  const trace = await makeTrace(node, { seed: 5, ...(bench.isSmoke ? { requests: 800, reads: 100 } : { requests: 20_000, reads: 2_000 }) })
+  const trace = await makeTrace(node, {
+    seed: 5,
+    ...(bench.isSmoke ? { requests: 800, reads: 100 } : { requests: 20_000, reads: 2_000 })
+  })
   const varve = await startVarve(bench, node.url)
-  const proxies = [varve, await startVarnish(bench, node.url), await startNginx(bench, node.url)].filter(peer => peer !== undefined)
+  const proxies = [varve, await startVarnish(bench, node.url), await startNginx(bench, node.url)].filter(peer =>
+    peer !== undefined
+  )
   const cold = {}
   for (const proxy of proxies) cold[proxy.name] = await coldPass(bench, node, proxy, trace)
   const bare = await startBare(bench, varve, trace.spellings)
@@ -34,7 +40,9 @@ export async function run (bench) {
   for (const peer of peers) await measure(bench, varve, peer, trace)
   for (let round = 0; round < bench.rounds; round++) {
     bench.say(`round ${round + 1} of ${bench.rounds}`)
-    for (const peer of round % 2 === 0 ? peers : peers.toReversed()) runs[peer.name].push(await measure(bench, varve, peer, trace))
+    for (const peer of round % 2 === 0 ? peers : peers.toReversed()) {
+      runs[peer.name].push(await measure(bench, varve, peer, trace))
+    }
   }
   await Promise.all([...peers, node].map(peer => peer.stop()))
   return resultOf(trace, cold, runs, peers.map(peer => peer.name))
@@ -54,14 +62,19 @@ async function measure (bench, varve, peer, { requests }) {
   const before = await counted(varve)
   const figures = await loadTrace(bench, peer, requests, { connections, seconds: bench.seconds })
   const after = await counted(varve)
-  if (peer === varve && after.hits - before.hits < figures.requests) throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
+  if (peer === varve && after.hits - before.hits < figures.requests) {
+    throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
+  }
   if (after.all - after.hits !== before.all - before.hits) throw new Error('varve counted requests that were no hits')
   return figures
 }
 
 async function counted (varve) {
   const metrics = await varve.metrics()
-  return { all: metrics.sum('varve_requests_total'), hits: metrics.sum('varve_requests_total', 'outcome="hit_memory"', 'status="200"') }
+  return {
+    all: metrics.sum('varve_requests_total'),
+    hits: metrics.sum('varve_requests_total', 'outcome="hit_memory"', 'status="200"')
+  }
 }
 
 function resultOf ({ requests, distinct, spellings }, cold, runs, names) {
@@ -73,20 +86,43 @@ function resultOf ({ requests, distinct, spellings }, cold, runs, names) {
   return {
     figures: { requests: requests.length, distinct, spellings: spellings.length, cold, runs, ratios },
     tables: [{
-      title: `${whole(requests.length)} requests in ${whole(spellings.length)} spellings of ${whole(distinct)} reads, once, cold: reads of the node (Varnish passes POSTs, nginx has their body in its key)`,
+      title: `${whole(requests.length)} requests in ${whole(spellings.length)} spellings of ${
+        whole(distinct)
+      } reads, once, cold: reads of the node (Varnish passes POSTs, nginx has their body in its key)`,
       columns: ['', 'node reads', 'per thousand requests', 'over the floor', 'on its own account'],
       rows: [
         ['the floor', whole(distinct), perThousand(distinct).toFixed(1), '1.00', ''],
-        ...Object.entries(cold).map(([proxy, { nodeReads, ownReads }]) => [proxy, whole(nodeReads), perThousand(nodeReads).toFixed(1), (nodeReads / distinct).toFixed(2), proxy === 'varve' ? ownReads : ''])
+        ...Object.entries(cold).map((
+          [proxy, { nodeReads, ownReads }]
+        ) => [
+          proxy,
+          whole(nodeReads),
+          perThousand(nodeReads).toFixed(1),
+          (nodeReads / distinct).toFixed(2),
+          proxy === 'varve' ? ownReads : ''
+        ])
       ]
     }, {
-      title: `the same over and over, warm, ${connections} connections: answers per second, median of the rounds, and varve's part of each other's (least-most of the rounds)`,
+      title: `the same over and over, warm, ${connections} connections: answers per second, median of the rounds, ` +
+        'and varve\'s part of each other\'s (least-most of the rounds)',
       columns: ['', 'answers per second', 'varve / it'],
       rows: names.map(peer => [peer, whole(median(rates[peer])), peer === 'varve' ? '' : spread(ratios[peer])])
     }],
     targets: [
-      { what: 'node reads over the number of distinct reads', wanted: 'at most 1.02', value: overFloor, text: overFloor.toFixed(3), reached: overFloor <= 1.02 },
-      { what: 'the trace: varve/bare', wanted: 'at least 0.85', value: ratios.bare.ratio, text: spread(ratios.bare), reached: ratios.bare.ratio >= 0.85 }
+      {
+        what: 'node reads over the number of distinct reads',
+        wanted: 'at most 1.02',
+        value: overFloor,
+        text: overFloor.toFixed(3),
+        reached: overFloor <= 1.02
+      },
+      {
+        what: 'the trace: varve/bare',
+        wanted: 'at least 0.85',
+        value: ratios.bare.ratio,
+        text: spread(ratios.bare),
+        reached: ratios.bare.ratio >= 0.85
+      }
     ]
   }
 }

@@ -7,10 +7,16 @@ export function readArguments (argv, names) {
     if (word === '--smoke') asked.isSmoke = true
     else if (word === '--rounds' || word === '--seconds') {
       const value = argv[++at] ?? ''
-      if (!/^[1-9][0-9]{0,3}$/.test(value)) return { fault: `${word} expects a whole number from 1 to 9999, got ${value === '' ? 'nothing' : value}` }
+      if (!/^[1-9][0-9]{0,3}$/.test(value)) {
+        return { fault: `${word} expects a whole number from 1 to 9999, got ${value === '' ? 'nothing' : value}` }
+      }
       asked[word.slice(2)] = Number(value)
     } else if (names.includes(word)) chosen.push(word)
-    else return { fault: `unknown argument ${word}: expected any of ${names.join(', ')}, --rounds N, --seconds N, --smoke` }
+    else {
+      return {
+        fault: `unknown argument ${word}: expected any of ${names.join(', ')}, --rounds N, --seconds N, --smoke`
+      }
+    }
   }
   const usual = asked.isSmoke ? { rounds: 1, seconds: 1 } : { rounds: 5, seconds: 2 }
   return {

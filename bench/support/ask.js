@@ -1,6 +1,6 @@
 /**
- * One read over a connection of undici's, timed to the end of its body. Going by `dispatch` leaves the client's own part of
- * the time small, and header lines as they came.
+ * One read over a connection of undici's, timed to the end of its body. Going by `dispatch` leaves the client's own
+ * part of the time small, and header lines as they came.
  */
 export function ask (client, { method = 'GET', path, headers, body }) {
   return new Promise((resolve, reject) => {

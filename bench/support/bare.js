@@ -15,7 +15,9 @@ export async function startBare ({ programs, folder }, varve, requests) {
   const running = await programs.start('the bare server', [process.execPath, program, file], { part: 'server' })
   const bare = new Peer('bare', await running.says(line => /^bare on (\S+)$/.exec(line)?.[1]), running)
   const [ofVarve, ofBare] = await Promise.all([varve, bare].map(async peer => headOf(await peer.ask(requests[0]))))
-  if (ofVarve !== ofBare) throw new Error(`the bare server's header lines are not varve's:\n${ofBare}\ninstead of\n${ofVarve}`)
+  if (ofVarve !== ofBare) {
+    throw new Error(`the bare server's header lines are not varve's:\n${ofBare}\ninstead of\n${ofVarve}`)
+  }
   return bare
 }
 
@@ -27,17 +29,26 @@ async function learn (varve, requests) {
   for (const request of requests) {
     await varve.ask(request)
     const answer = await varve.ask(request)
-    if (answer.status !== 200 || !varve.isHit(answer)) throw new Error(`varve gave the bare server ${answer.status} ${lineOf(answer, 'cache-status')} for ${request.path}`)
+    if (answer.status !== 200 || !varve.isHit(answer)) {
+      throw new Error(
+        `varve gave the bare server ${answer.status} ${lineOf(answer, 'cache-status')} for ${request.path}`
+      )
+    }
     keepAliveMs = 1000 * Number(/timeout=(\d+)/.exec(lineOf(answer, 'keep-alive') ?? '')?.[1] ?? 0)
     // Spellings of one read have one answer, here as in varve.
     const tag = lineOf(answer, 'etag')
-    if (!known.has(tag)) known.set(tag, answers.push({ lines: linesToSend(answer), body: answer.body.toString('base64') }) - 1)
+    if (!known.has(tag)) {
+      known.set(tag, answers.push({ lines: linesToSend(answer), body: answer.body.toString('base64') }) - 1)
+    }
     keys.push([request.body === undefined ? request.path : `${request.path}\n${request.body}`, known.get(tag)])
   }
   return { keepAliveMs, answers, keys }
 }
 
-const linesToSend = ({ lines }) => lines.flatMap((text, at) => at % 2 === 1 || byNode.has(text.toLowerCase()) ? [] : [text, lines[at + 1]])
+const linesToSend = ({ lines }) =>
+  lines.flatMap((text, at) => at % 2 === 1 || byNode.has(text.toLowerCase()) ? [] : [text, lines[at + 1]])
 
 // Order is no matter, and the hour is another.
-const headOf = ({ lines }) => lines.flatMap((text, at) => at % 2 === 1 || text.toLowerCase() === 'date' ? [] : [`${text}: ${lines[at + 1]}`]).sort().join('\n')
+const headOf = ({ lines }) =>
+  lines.flatMap((text, at) => at % 2 === 1 || text.toLowerCase() === 'date' ? [] : [`${text}: ${lines[at + 1]}`]).sort()
+    .join('\n')

@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { say } from '../../scripts/ground.js'
 import { Programs } from './programs.js'
 
-/** What a claim is given: how long to measure, what this machine has, and a place and programs that end with the run. */
+/**
+ * What a claim is given: how long to measure, what this machine has, and a place and programs that end with the run.
+ */
 export class Bench {
   rounds
   seconds
@@ -25,8 +27,14 @@ export class Bench {
     this.tools = tools
     this.programs = new Programs(tools.paths.taskset, cores)
     // However this ends: at its end, by a mistake, or by Ctrl-C.
-    process.once('exit', () => { this.#clear() })
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => { process.exit(128 + constants.signals[signal]) })
+    process.once('exit', () => {
+      this.#clear()
+    })
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+      process.once(signal, () => {
+        process.exit(128 + constants.signals[signal])
+      })
+    }
   }
 
   /** Ends everything that a claim may have left running. */

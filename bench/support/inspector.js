@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { WebSocket } from 'undici'
 
 /**
- * Looks into a Node process that was started with --inspect: the one way to have garbage collected there, so that what is
- * left is what is kept, without a line for it in the program that is measured.
+ * Looks into a Node process that was started with --inspect: the one way to have garbage collected there, so that what
+ * is left is what is kept, without a line for it in the program that is measured.
  */
 export async function inspect (program) {
   const socket = new WebSocket(await program.says(line => /^Debugger listening on (ws:\S+)$/.exec(line)?.[1]))
@@ -17,10 +17,11 @@ export async function inspect (program) {
   })
   await once(socket, 'open')
   let last = 0
-  const call = (method, params) => new Promise((resolve, reject) => {
-    waiting.set(++last, { resolve, reject })
-    socket.send(JSON.stringify({ id: last, method, params }))
-  })
+  const call = (method, params) =>
+    new Promise((resolve, reject) => {
+      waiting.set(++last, { resolve, reject })
+      socket.send(JSON.stringify({ id: last, method, params }))
+    })
   return {
     /** What the process holds once nothing is left to collect. */
     async memory () {
@@ -29,6 +30,8 @@ export async function inspect (program) {
       const { result } = await call('Runtime.evaluate', { expression: 'process.memoryUsage()', returnByValue: true })
       return result.value
     },
-    close: () => { socket.close() }
+    close: () => {
+      socket.close()
+    }
   }
 }

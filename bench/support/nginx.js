@@ -12,14 +12,23 @@ export async function startNginx ({ programs, tools, folder }, originUrl) {
   const home = await folder('nginx')
   await mkdir(join(home, 'temp'))
   await writeFile(join(home, 'nginx.conf'), configuration(home, port, new URL(originUrl).host))
-  const program = await programs.start('nginx', [tools.paths.nginx, '-p', home, '-e', join(home, 'error.log'), '-c', join(home, 'nginx.conf')], { part: 'server' })
+  const program = await programs.start('nginx', [
+    tools.paths.nginx,
+    '-p',
+    home,
+    '-e',
+    join(home, 'error.log'),
+    '-c',
+    join(home, 'nginx.conf')
+  ], { part: 'server' })
   await program.until(async () => await takesConnections(port))
   return new Peer('nginx', `http://127.0.0.1:${port}`, program, answer => lineOf(answer, 'x-cache-status') === 'HIT')
 }
 
-// Keyed as its users key it: by the text of the request. What it may keep is told by that text too, since it cannot see a
-// position; that an event page is full it cannot see either, and is spared the doubt: in the trace all of them are.
-// No tcp_nopush, though it often stands beside sendfile: with it answers of 64 KiB wait 40 ms for an acknowledgement here.
+// Keyed as its users key it: by the text of the request. What it may keep is told by that text too, since it cannot see
+// a position; that an event page is full it cannot see either, and is spared the doubt: in the trace all of them are.
+// No tcp_nopush, though it often stands beside sendfile: with it answers of 64 KiB wait 40 ms for an acknowledgement
+// here.
 const configuration = (home, port, origin) => `
 ${getuid?.() === 0 ? 'user root;' : ''}
 daemon off;

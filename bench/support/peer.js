@@ -3,7 +3,9 @@ import { connect } from 'node:net'
 import { Pool } from 'undici'
 import { ask } from './ask.js'
 
-/** A server that is measured, or asked by one that is: how it is spoken to, and whether an answer came out of its cache. */
+/**
+ * A server that is measured, or asked by one that is: how it is spoken to, and whether an answer came out of its cache.
+ */
 export class Peer {
   name
   url
@@ -19,7 +21,9 @@ export class Peer {
     this.#pool = new Pool(url, { connections: 64, pipelining: 1, headersTimeout: 30_000, bodyTimeout: 30_000 })
   }
 
-  get pid () { return this.#program.pid }
+  get pid () {
+    return this.#program.pid
+  }
 
   async ask (request) {
     return await ask(this.#pool, request)

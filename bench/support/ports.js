@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port of the loopback at which nobody listens. It lies below what systems give out by themselves, so that none of the
- * thousands of connections that a load makes takes it before its server does.
+ * A port of the loopback at which nobody listens. It lies below what systems give out by themselves, so that none of
+ * the thousands of connections that a load makes takes it before its server does.
  */
 export async function freePort () {
   for (;;) {

@@ -22,10 +22,17 @@ export class Programs {
   async start (name, commandLine, { part = 'rest', cwd, env } = {}) {
     const pinned = this.#cores === undefined ? commandLine : [this.#taskset, '-c', this.#cores[part], ...commandLine]
     // In a group of its own, so that Ctrl-C is answered by this run alone, and a master's workers end with it.
-    const child = spawn(pinned[0], pinned.slice(1), { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    const child = spawn(pinned[0], pinned.slice(1), {
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true
+    })
     const program = new Program(name, child)
     this.#running.add(program)
-    child.once('close', () => { this.#running.delete(program) })
+    child.once('close', () => {
+      this.#running.delete(program)
+    })
     await once(child, 'spawn')
     return program
   }
@@ -54,7 +61,9 @@ class Program {
     this.#name = name
     this.#child = child
     this.pid = child.pid
-    this.#ended = new Promise(resolve => { child.once('close', resolve) })
+    this.#ended = new Promise(resolve => {
+      child.once('close', resolve)
+    })
     for (const stream of [child.stdout, child.stderr]) {
       createInterface(stream).on('line', line => {
         this.#said.push(line)
@@ -70,15 +79,17 @@ class Program {
       const found = wanted(line)
       if (found !== undefined) return found
     }
-    return await this.#orEnd(new Promise(resolve => {
-      const look = line => {
-        const found = wanted(line)
-        if (found === undefined) return
-        this.#waiting.delete(look)
-        resolve(found)
-      }
-      this.#waiting.add(look)
-    }))
+    return await this.#orEnd(
+      new Promise(resolve => {
+        const look = line => {
+          const found = wanted(line)
+          if (found === undefined) return
+          this.#waiting.delete(look)
+          resolve(found)
+        }
+        this.#waiting.add(look)
+      })
+    )
   }
 
   /** Asks again and again until there is an answer. */
@@ -117,7 +128,9 @@ class Program {
 
   async #orEnd (what) {
     let isReady = false
-    const early = this.#ended.then(() => { if (!isReady) throw new Error(`${this.#name} ended before it was ready:\n${this.#tail()}`) })
+    const early = this.#ended.then(() => {
+      if (!isReady) throw new Error(`${this.#name} ended before it was ready:\n${this.#tail()}`)
+    })
     const result = await Promise.race([what, early])
     isReady = true
     return result

@@ -4,14 +4,21 @@ import { targetOf } from './spellings.js'
 const jsonBody = { 'content-type': 'application/json' }
 const tableKeys = [
   ...Array.from({ length: 40 }, (_, at) => ['u64', String(at), 'u64']),
-  ['0x1::string::String', 'alice', 'u64'], ['0x1::string::String', 'bob', '0x1::string::String'],
+  ['0x1::string::String', 'alice', 'u64'],
+  ['0x1::string::String', 'bob', '0x1::string::String'],
   // Of these a node has some.
   ...Array.from({ length: 60 }, (_, at) => ['0x42::game::Cell', { x: String(at), y: '2', owner: '0x1' }, 'u64']),
   ...Array.from({ length: 30 }, (_, at) => ['address', plainAddress(at), 'u64'])
 ]
 const streams = [
   { digits: '1', tag: at => `${at('1')}::block::BlockResource`, field: 'new_block_events', first: 120, last: 950 },
-  { digits: 'cafe', tag: at => `${at('1')}::coin::CoinStore<${at('1')}::aptos_coin::AptosCoin>`, field: 'deposit_events', first: 45, last: 290 }
+  {
+    digits: 'cafe',
+    tag: at => `${at('1')}::coin::CoinStore<${at('1')}::aptos_coin::AptosCoin>`,
+    field: 'deposit_events',
+    first: 45,
+    last: 290
+  }
 ]
 
 /** A page of an account's modules at a version. */
@@ -20,7 +27,12 @@ export function modulesRead (draw, versions) {
   const [version, limit] = [within(draw, versions), 1 + Math.floor(draw() * 4)]
   return {
     name: `modules ${digits} ${version} ${limit}`,
-    spell: client => ({ path: targetOf(client, `/v1/accounts/${client.address(digits)}/modules`, [['ledger_version', client.number(version)], ['limit', client.number(limit)]]) })
+    spell: client => ({
+      path: targetOf(client, `/v1/accounts/${client.address(digits)}/modules`, [[
+        'ledger_version',
+        client.number(version)
+      ], ['limit', client.number(limit)]])
+    })
   }
 }
 
@@ -33,7 +45,9 @@ export function blockRead (draw, blocks) {
     spell (client, draw) {
       const version = client.number(within(draw, { first, last }))
       const path = `/v1/blocks/by_version/${version}`
-      return { path: isFull ? `${path}?with_transactions=true` : targetOf(client, path, [], [['with_transactions', 'false']]) }
+      return {
+        path: isFull ? `${path}?with_transactions=true` : targetOf(client, path, [], [['with_transactions', 'false']])
+      }
     }
   }
 }
@@ -62,7 +76,14 @@ export function eventsRead (draw) {
     spell (client) {
       const path = `/v1/accounts/${client.address(digits)}/events/${client.encode(tag(client.addressInTag))}/${field}`
       const ofLimit = [['limit', client.number(limit)]]
-      return { path: targetOf(client, path, [['start', client.number(start)], ...(limit === 25 ? [] : ofLimit)], limit === 25 ? ofLimit : []) }
+      return {
+        path: targetOf(
+          client,
+          path,
+          [['start', client.number(start)], ...(limit === 25 ? [] : ofLimit)],
+          limit === 25 ? ofLimit : []
+        )
+      }
     }
   }
 }

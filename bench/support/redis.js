@@ -4,8 +4,23 @@ import { freePort } from './ports.js'
 /** Starts a Redis that keeps nothing on disk. */
 export async function startRedis ({ programs, tools, folder }) {
   const port = await freePort()
-  const args = ['--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--maxmemory', '256mb', '--maxmemory-policy', 'allkeys-lru']
-  const program = await programs.start('redis-server', [tools.paths['redis-server'], ...args.map(String)], { cwd: await folder('redis') })
+  const args = [
+    '--port',
+    port,
+    '--bind',
+    '127.0.0.1',
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+    '--maxmemory',
+    '256mb',
+    '--maxmemory-policy',
+    'allkeys-lru'
+  ]
+  const program = await programs.start('redis-server', [tools.paths['redis-server'], ...args.map(String)], {
+    cwd: await folder('redis')
+  })
   await program.says(line => line.includes('eady to accept connections') || undefined)
   // It does not come back once it has gone; whoever asks it then is told so by the command.
   const client = new Redis(port, { retryStrategy: () => null }).on('error', () => {})

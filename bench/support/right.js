@@ -1,8 +1,13 @@
-/** Holds that a server gives the answer that the node gives, and out of its cache where that is meant, before its time is taken. */
+/**
+ * Holds that a server gives the answer that the node gives, and out of its cache where that is meant, before its time
+ * is taken.
+ */
 export function mustBeRight (peer, request, answer, expected, { hit = true } = {}) {
   const what = `${peer.name}, ${request.method ?? 'GET'} ${request.path}`
   if (answer.status !== 200) throw new Error(`${what}: status ${answer.status}`)
-  if (!answer.body.equals(expected)) throw new Error(`${what}: not the node's body (${answer.body.length} bytes, not ${expected.length})`)
+  if (!answer.body.equals(expected)) {
+    throw new Error(`${what}: not the node's body (${answer.body.length} bytes, not ${expected.length})`)
+  }
   if (hit && !peer.isHit(answer)) throw new Error(`${what}: not from the cache (${JSON.stringify(answer.lines)})`)
 }
 

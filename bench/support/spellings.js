@@ -14,7 +14,8 @@ const lowerEncoded = text => encodeURIComponent(text).replace(/%[0-9A-F]{2}/g, c
 
 const compact = members => JSON.stringify(Object.fromEntries(members))
 const turned = members => JSON.stringify(Object.fromEntries(members.toReversed()))
-const airy = members => `{ ${members.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`).join(', ')} }`
+const airy = members =>
+  `{ ${members.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`).join(', ')} }`
 const pretty = members => JSON.stringify(Object.fromEntries(members), undefined, 2)
 
 const asGiven = parameters => parameters
@@ -23,14 +24,24 @@ const backwards = parameters => parameters.toReversed()
 // Within a tag nodes insist on 0x.
 const inTag = address => address === bare ? plain : address
 
-/** The habits: how an address, a struct tag, the order of parameters, a body and a number are written, and whether defaults are said. */
+/**
+ * The habits: how an address, a struct tag, the order of parameters, a body and a number are written, and whether
+ * defaults are said.
+ */
 export const clients = [
   { address: plain, encode: allEncoded, order: asGiven, body: compact, number: String, saysDefaults: false },
   { address: padded, encode: allEncoded, order: backwards, body: compact, number: String, saysDefaults: true },
   { address: plain, encode: someEncoded, order: asGiven, body: airy, number: String, saysDefaults: false },
   { address: bare, encode: allEncoded, order: asGiven, body: turned, number: String, saysDefaults: true },
   { address: paddedUpper, encode: lowerEncoded, order: backwards, body: pretty, number: String, saysDefaults: false },
-  { address: zero, encode: someEncoded, order: backwards, body: turned, number: text => `0${text}`, saysDefaults: true },
+  {
+    address: zero,
+    encode: someEncoded,
+    order: backwards,
+    body: turned,
+    number: text => `0${text}`,
+    saysDefaults: true
+  },
   { address: upper, encode: lowerEncoded, order: asGiven, body: airy, number: String, saysDefaults: false },
   { address: padded, encode: someEncoded, order: asGiven, body: pretty, number: String, saysDefaults: false }
 ].map(client => ({ ...client, addressInTag: inTag(client.address) }))

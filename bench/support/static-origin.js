@@ -9,9 +9,20 @@ const heightOf = version => Math.floor(version / blockVersions)
 // Bytecode is about as random as a digest; without it coders and compressing stores would look better than they are.
 const noise = Array.from({ length: 1024 }, (_, at) => createHash('sha256').update(String(at)).digest('hex')).join('')
 const position = [
-  'x-aptos-chain-id', '4', 'x-aptos-ledger-version', String(head), 'x-aptos-ledger-oldest-version', '0',
-  'x-aptos-ledger-timestampusec', '1747000000000000', 'x-aptos-epoch', '12345', 'x-aptos-block-height', String(heightOf(head)),
-  'x-aptos-oldest-block-height', '0'
+  'x-aptos-chain-id',
+  '4',
+  'x-aptos-ledger-version',
+  String(head),
+  'x-aptos-ledger-oldest-version',
+  '0',
+  'x-aptos-ledger-timestampusec',
+  '1747000000000000',
+  'x-aptos-epoch',
+  '12345',
+  'x-aptos-block-height',
+  String(heightOf(head)),
+  'x-aptos-oldest-block-height',
+  '0'
 ]
 const json = 'application/json; charset=utf-8'
 const counts = { read: 0, head: 0, anchor: 0 }
@@ -19,7 +30,11 @@ let delayMs = 0
 
 const routes = [
   // The size of the body is the account's address, so that a size survives every spelling of it.
-  { kind: 'read', pattern: /^\/v1\/accounts\/(?:0x)?([0-9a-fA-F]+)\/modules\?ledger_version=(\d+)$/, answer: (address, version) => modulesOf(Number.parseInt(address, 16), version) },
+  {
+    kind: 'read',
+    pattern: /^\/v1\/accounts\/(?:0x)?([0-9a-fA-F]+)\/modules\?ledger_version=(\d+)$/,
+    answer: (address, version) => modulesOf(Number.parseInt(address, 16), version)
+  },
   { kind: 'anchor', pattern: /^\/v1\/blocks\/by_height\/(\d+)$/, answer: height => blockOf(Number(height)) },
   { kind: 'head', pattern: /^\/v1\/?$/, answer: indexOf }
 ]
@@ -35,7 +50,9 @@ const server = createServer({ keepAliveTimeout: 0 }, async (request, response) =
   }
   send(response, 404, JSON.stringify({ message: 'not found', error_code: 'web_framework_error', vm_error_code: null }))
 })
-server.listen(0, '127.0.0.1', 4096, () => { console.log(`origin on http://127.0.0.1:${server.address().port}`) })
+server.listen(0, '127.0.0.1', 4096, () => {
+  console.log(`origin on http://127.0.0.1:${server.address().port}`)
+})
 
 function modulesOf (bytes, version) {
   const [before, after] = [`[{"bytecode":"0x${version.padStart(12, '0')}`, '","abi":null}]']

@@ -10,8 +10,8 @@ export function quantile (values, share) {
 export const median = values => quantile(values, 0.5)
 
 /**
- * How two series that were measured side by side compare: the ratio of their medians, and between which ratios the rounds
- * lie, each round's pair for itself, since a machine that others use is slow for both at once.
+ * How two series that were measured side by side compare: the ratio of their medians, and between which ratios the
+ * rounds lie, each round's pair for itself, since a machine that others use is slow for both at once.
  */
 export function ratioOf (values, others) {
   const pairs = values.map((value, round) => value / others[round])

@@ -2,8 +2,11 @@
 export function tableOf (columns, rows) {
   const texts = [columns, ...rows].map(row => row.map(String))
   const widths = columns.map((_, at) => Math.max(3, ...texts.map(row => row[at].length)))
-  const line = row => `| ${row.map((text, at) => at === 0 ? text.padEnd(widths[at]) : text.padStart(widths[at])).join(' | ')} |`
-  const rule = `| ${widths.map((width, at) => at === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`).join(' | ')} |`
+  const line = row =>
+    `| ${row.map((text, at) => at === 0 ? text.padEnd(widths[at]) : text.padStart(widths[at])).join(' | ')} |`
+  const rule = `| ${
+    widths.map((width, at) => at === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`).join(' | ')
+  } |`
   return [line(texts[0]), rule, ...texts.slice(1).map(line)].join('\n')
 }
 

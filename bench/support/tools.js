@@ -2,7 +2,10 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { run } from '../../scripts/ground.js'
 
-/** What the benchmarks use beside Node: the Debian package that brings it, how it tells its version, and what goes without it. */
+/**
+ * What the benchmarks use beside Node: the Debian package that brings it, how it tells its version, and what goes
+ * without it.
+ */
 const known = [
   { name: 'wrk', package: 'wrk', version: ['-v'], without: 'there is no load, so hot-key and trace measure nothing' },
   { name: 'nginx', package: 'nginx-light', version: ['-v'], without: 'nginx is left out' },
@@ -19,7 +22,9 @@ export async function lookForTools () {
   for (const tool of known) {
     const path = pathOf(tool.name)
     if (path === undefined) {
-      missing.push(`${tool.name} is not on PATH; the Debian package ${tool.package} brings it; without it ${tool.without}`)
+      missing.push(
+        `${tool.name} is not on PATH; the Debian package ${tool.package} brings it; without it ${tool.without}`
+      )
       continue
     }
     paths[tool.name] = path

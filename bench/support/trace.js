@@ -5,14 +5,26 @@ import { clients } from './spellings.js'
 
 // Few things are asked for often and many seldom, as on the web (exponents of 0.6 to 1 have been found there).
 const exponent = 0.9
-const kinds = [modulesRead, blockRead, tableRead, modulesRead, tableRead, eventsRead, modulesRead, blockRead, tableRead, modulesRead]
+const kinds = [
+  modulesRead,
+  blockRead,
+  tableRead,
+  modulesRead,
+  tableRead,
+  eventsRead,
+  modulesRead,
+  blockRead,
+  tableRead,
+  modulesRead
+]
 const blockHeights = { first: 150, last: 950 }
 // Blocks of thousands of transactions are a matter of their own.
 const hugeHeights = new Set([500, 900])
 
 /**
- * A trace as clients send it: so many requests for at most so many reads that the node has, each in the spelling of one of
- * several clients. `distinct` is how many reads there are in it, so the fewest that any cache could ask the node for.
+ * A trace as clients send it: so many requests for at most so many reads that the node has, each in the spelling of one
+ * of several clients. `distinct` is how many reads there are in it, so the fewest that any cache could ask the node
+ * for.
  */
 export async function makeTrace (node, { seed, requests, reads }) {
   const draw = drawsOf(seed)
@@ -53,10 +65,13 @@ async function versionsOf (node) {
 }
 
 async function blocksOf (node) {
-  const heights = Array.from({ length: blockHeights.last - blockHeights.first + 1 }, (_, at) => blockHeights.first + at).filter(height => !hugeHeights.has(height))
+  const heights = Array.from({ length: blockHeights.last - blockHeights.first + 1 }, (_, at) => blockHeights.first + at)
+    .filter(height => !hugeHeights.has(height))
   const blocks = []
   await inParallel(heights, 16, async (height, at) => {
-    const { first_version: first, last_version: last } = JSON.parse((await node.ask({ path: `/v1/blocks/by_height/${height}` })).body)
+    const { first_version: first, last_version: last } = JSON.parse(
+      (await node.ask({ path: `/v1/blocks/by_height/${height}` })).body
+    )
     blocks[at] = { height, first: Number(first), last: Number(last) }
   })
   return blocks

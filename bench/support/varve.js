@@ -5,7 +5,19 @@ import { Peer } from './peer.js'
 
 /** The command line of varve as it is served by default, but for its ports and its node. */
 export function varveCommand (originUrl, { listen = '127.0.0.1:0', nodeFlags = [], flags = [] } = {}) {
-  return [process.execPath, ...nodeFlags, at(cli), 'serve', '--upstream', originUrl, '--listen', listen, '--admin', '127.0.0.1:0', ...flags]
+  return [
+    process.execPath,
+    ...nodeFlags,
+    at(cli),
+    'serve',
+    '--upstream',
+    originUrl,
+    '--listen',
+    listen,
+    '--admin',
+    '127.0.0.1:0',
+    ...flags
+  ]
 }
 
 /** Starts varve in front of a node and waits until it is ready. */
@@ -29,8 +41,9 @@ function metricsIn (text) {
     return [line.slice(0, cut), Number(line.slice(cut + 1))]
   })
   return {
-    sum: (name, ...labels) => series
-      .filter(([key]) => (key === name || key.startsWith(`${name}{`)) && labels.every(label => key.includes(label)))
-      .reduce((total, [, value]) => total + value, 0)
+    sum: (name, ...labels) =>
+      series
+        .filter(([key]) => (key === name || key.startsWith(`${name}{`)) && labels.every(label => key.includes(label)))
+        .reduce((total, [, value]) => total + value, 0)
   }
 }

@@ -12,7 +12,8 @@ done = function (summary, latency)
 end
 `
 
-// The requests as they go onto the wire, each with its length before it, one after another for as long as the load lasts.
+// The requests as they go onto the wire, each with its length before it, one after another for as long as the load
+// lasts.
 const replay = `
 local requests, at = {}, 0
 init = function (args)
@@ -42,10 +43,13 @@ export async function loadOne (bench, url, path, { connections, seconds, headers
 export async function loadMany (bench, url, requests, { connections, seconds }) {
   const script = await scriptOf(bench, 'many.lua', replay + done)
   const file = join(await bench.folder('wrk'), 'requests')
-  await writeFile(file, requests.map(request => {
-    const text = wireOf(url, request)
-    return `${Buffer.byteLength(text)}\n${text}`
-  }).join(''))
+  await writeFile(
+    file,
+    requests.map(request => {
+      const text = wireOf(url, request)
+      return `${Buffer.byteLength(text)}\n${text}`
+    }).join('')
+  )
   return await runWrk(bench, ['-c', connections, '-d', `${seconds}s`, '-s', script, url, '--', file])
 }
 
@@ -68,6 +72,12 @@ async function scriptOf (bench, name, text) {
 }
 
 function wireOf (url, { method = 'GET', path, headers = {}, body }) {
-  const all = { host: new URL(url).host, ...headers, ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }) }
-  return `${method} ${path} HTTP/1.1\r\n${Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body ?? ''}`
+  const all = {
+    host: new URL(url).host,
+    ...headers,
+    ...(body !== undefined && { 'content-length': Buffer.byteLength(body) })
+  }
+  return `${method} ${path} HTTP/1.1\r\n${
+    Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  }\r\n${body ?? ''}`
 }

@@ -1,4 +1,5 @@
-// Reads of a varve that serves its sandbox, so that dashboards have something to show: node traffic.mjs READS ADMIN SECONDS A_SECOND. It ends by itself.
+// Reads of a varve that serves its sandbox, so that dashboards have something to show: node traffic.mjs READS ADMIN
+// SECONDS A_SECOND. It ends by itself.
 const [reads = '', admin = '', seconds = '', aSecond = ''] = process.argv.slice(2)
 const headers = { 'content-type': 'application/json' }
 // Long enough for what is slow, short enough not to pile up.
@@ -7,7 +8,11 @@ const patienceMs = 5000
 const untilMs = performance.now() + Number(seconds) * 1000
 let sent = 0
 let failed = 0
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => { end(0) })
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => {
+    end(0)
+  })
+}
 
 const status = await statusOf()
 if (status.varve.isSandbox !== true) {
@@ -19,10 +24,16 @@ console.log(`traffic: ${aSecond} reads a second for ${seconds} s`)
 setInterval(() => {
   if (performance.now() >= untilMs) end(failed === 0 ? 0 : 1)
   sent += 1
-  read(drawn()).catch(() => { failed += 1 })
+  read(drawn()).catch(() => {
+    failed += 1
+  })
 }, 1000 / Number(aSecond))
 // A chain that moves leaves this behind, so that it is asked anew where it stands.
-setInterval(() => { statusOf().then(({ position }) => { head = position }, () => {}) }, 5000)
+setInterval(() => {
+  statusOf().then(({ position }) => {
+    head = position
+  }, () => {})
+}, 5000)
 
 function end (code) {
   console.log(`traffic: ${sent} reads, ${failed} of them without an answer`)
@@ -34,7 +45,10 @@ async function statusOf () {
 }
 
 async function read ({ path, body }) {
-  const answer = await fetch(`${reads}${path}`, { ...(body && { method: 'POST', headers, body }), signal: AbortSignal.timeout(patienceMs) })
+  const answer = await fetch(`${reads}${path}`, {
+    ...(body && { method: 'POST', headers, body }),
+    signal: AbortSignal.timeout(patienceMs)
+  })
   await answer.arrayBuffer()
 }
 
@@ -49,7 +63,9 @@ function drawn () {
     body: JSON.stringify({ key_type: 'u64', value_type: 'u64', key: String(Math.floor(8 * Math.random())) })
   }
   const reads = [
-    item, item, item,
+    item,
+    item,
+    item,
     { path: `/v1/accounts/0x1/modules?ledger_version=${pinned}&limit=2` },
     { path: `/v1/blocks/by_version/${version - version % 100}` },
     { path: `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${25 * page}&limit=25` },

@@ -35,7 +35,10 @@ const colours = {
 }
 
 /** Colours of statuses, of a good kind or a bad one. */
-const statuses = [['^2..$', 'green'], ['^3..$', 'light-blue'], ['^4..$', 'yellow'], ['^429$', 'orange'], ['^5..$', 'red']]
+const statuses = [['^2..$', 'green'], ['^3..$', 'light-blue'], ['^4..$', 'yellow'], ['^429$', 'orange'], [
+  '^5..$',
+  'red'
+]]
 
 /** What gives each line of these queries its colour. */
 export function overridesFor (queries) {

@@ -1,6 +1,9 @@
 const wholeWidth = 24
 
-/** A dashboard of sections: each a title and rows, each row a height and its panels, which share its width; all have the same replicas to choose from and lead to the others. */
+/**
+ * A dashboard of sections: each a title and rows, each row a height and its panels, which share its width; all have the
+ * same replicas to choose from and lead to the others.
+ */
 export function dashboard ({ uid, title, description, from, sections }) {
   return {
     uid,
@@ -15,7 +18,18 @@ export function dashboard ({ uid, title, description, from, sections }) {
     version: 1,
     time: { from, to: 'now' },
     annotations: { list: [] },
-    links: [{ type: 'dashboards', title: 'varve', tags: ['varve'], asDropdown: false, includeVars: true, keepTime: true, targetBlank: false, icon: 'external link', tooltip: '', url: '' }],
+    links: [{
+      type: 'dashboards',
+      title: 'varve',
+      tags: ['varve'],
+      asDropdown: false,
+      includeVars: true,
+      keepTime: true,
+      targetBlank: false,
+      icon: 'external link',
+      tooltip: '',
+      url: ''
+    }],
     templating: { list: [datasource, instance] },
     panels: numbered(sections.flatMap(placed(0)))
   }
@@ -55,12 +69,15 @@ function placed (y) {
   return ([title, ...rows]) => {
     const row = { type: 'row', title, collapsed: false, panels: [], gridPos: { h: 1, w: wholeWidth, x: 0, y } }
     y += 1
-    return [row, ...rows.flatMap(([h, ...panels]) => {
-      const w = wholeWidth / panels.length
-      const line = panels.map((panel, at) => ({ ...panel, gridPos: { h, w, x: at * w, y } }))
-      y += h
-      return line
-    })]
+    return [
+      row,
+      ...rows.flatMap(([h, ...panels]) => {
+        const w = wholeWidth / panels.length
+        const line = panels.map((panel, at) => ({ ...panel, gridPos: { h, w, x: at * w, y } }))
+        y += h
+        return line
+      })
+    ]
   }
 }
 

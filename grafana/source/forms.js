@@ -2,15 +2,29 @@ import { overridesFor } from './colours.js'
 
 const datasource = { type: 'prometheus', uid: '$datasource' }
 
-/** One number, with what it means that it is high: steps are pairs of the value from which on a colour is taken and that colour. */
-export function stat (title, description, queries, { unit = 'short', steps = [], base = 'blue', decimals, none, mappings = [] } = {}) {
+/**
+ * One number, with what it means that it is high: steps are pairs of the value from which on a colour is taken and that
+ * colour.
+ */
+export function stat (
+  title,
+  description,
+  queries,
+  { unit = 'short', steps = [], base = 'blue', decimals, none, mappings = [] } = {}
+) {
   return {
     type: 'stat',
     title,
     description,
     datasource,
     targets: targetsOf(queries, { instant: true, range: false }),
-    options: { reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false }, colorMode: 'value', graphMode: 'none', textMode: 'auto', justifyMode: 'auto' },
+    options: {
+      reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false },
+      colorMode: 'value',
+      graphMode: 'none',
+      textMode: 'auto',
+      justifyMode: 'auto'
+    },
     fieldConfig: {
       defaults: {
         unit,
@@ -25,15 +39,26 @@ export function stat (title, description, queries, { unit = 'short', steps = [],
   }
 }
 
-/** Lines over time; `line` names a value from which on something is wrong, and what stands far above 0 is not drawn from there. */
-export function lines (title, description, queries, { unit = 'short', stacked = false, isFromZero = true, max, line, soft, none } = {}) {
+/**
+ * Lines over time; `line` names a value from which on something is wrong, and what stands far above 0 is not drawn from
+ * there.
+ */
+export function lines (
+  title,
+  description,
+  queries,
+  { unit = 'short', stacked = false, isFromZero = true, max, line, soft, none } = {}
+) {
   return {
     type: 'timeseries',
     title,
     description,
     datasource,
     targets: targetsOf(queries, { instant: false, range: true }),
-    options: { legend: { displayMode: 'list', placement: 'bottom', showLegend: true }, tooltip: { mode: 'multi', sort: 'desc' } },
+    options: {
+      legend: { displayMode: 'list', placement: 'bottom', showLegend: true },
+      tooltip: { mode: 'multi', sort: 'desc' }
+    },
     fieldConfig: {
       defaults: {
         unit,
@@ -70,7 +95,15 @@ export function heatmap (title, description, query) {
       calculate: false,
       cellGap: 1,
       cellValues: { unit: 'short' },
-      color: { mode: 'scheme', scheme: 'Oranges', steps: 64, scale: 'exponential', exponent: 0.5, fill: 'dark-orange', reverse: false },
+      color: {
+        mode: 'scheme',
+        scheme: 'Oranges',
+        steps: 64,
+        scale: 'exponential',
+        exponent: 0.5,
+        fill: 'dark-orange',
+        reverse: false
+      },
       exemplars: { color: 'rgba(255,0,255,0.7)' },
       filterValues: { le: 1e-9 },
       legend: { show: true },
@@ -79,7 +112,12 @@ export function heatmap (title, description, query) {
       tooltip: { mode: 'single', yHistogram: false, showColorScale: false },
       yAxis: { axisPlacement: 'left', reverse: false, unit: 'short' }
     },
-    fieldConfig: { defaults: { custom: { hideFrom: { legend: false, tooltip: false, viz: false }, scaleDistribution: { type: 'linear' } } }, overrides: [] }
+    fieldConfig: {
+      defaults: {
+        custom: { hideFrom: { legend: false, tooltip: false, viz: false }, scaleDistribution: { type: 'linear' } }
+      },
+      overrides: []
+    }
   }
 }
 
@@ -91,12 +129,22 @@ export function states (title, description, queries, named) {
     description,
     datasource,
     targets: targetsOf(queries, { instant: false, range: true }),
-    options: { alignValue: 'left', legend: { displayMode: 'list', placement: 'bottom', showLegend: false }, mergeValues: true, rowHeight: 0.8, showValue: 'auto', tooltip: { mode: 'single', sort: 'none' } },
+    options: {
+      alignValue: 'left',
+      legend: { displayMode: 'list', placement: 'bottom', showLegend: false },
+      mergeValues: true,
+      rowHeight: 0.8,
+      showValue: 'auto',
+      tooltip: { mode: 'single', sort: 'none' }
+    },
     fieldConfig: {
       defaults: {
         color: { mode: 'thresholds' },
         thresholds: thresholdsOf('text', []),
-        mappings: [{ type: 'value', options: Object.fromEntries(named.map(([text, color], at) => [String(at + 1), { text, color, index: at }])) }],
+        mappings: [{
+          type: 'value',
+          options: Object.fromEntries(named.map(([text, color], at) => [String(at + 1), { text, color, index: at }]))
+        }],
         custom: { fillOpacity: 80, lineWidth: 0 }
       },
       overrides: []
@@ -105,9 +153,19 @@ export function states (title, description, queries, named) {
 }
 
 function targetsOf (queries, kind) {
-  return queries.map(([expr, legendFormat], at) => ({ refId: String.fromCharCode(65 + at), datasource, expr, legendFormat, editorMode: 'code', ...kind }))
+  return queries.map(([expr, legendFormat], at) => ({
+    refId: String.fromCharCode(65 + at),
+    datasource,
+    expr,
+    legendFormat,
+    editorMode: 'code',
+    ...kind
+  }))
 }
 
 function thresholdsOf (base, steps) {
-  return { mode: 'absolute', steps: [{ color: base, value: null }, ...steps.map(([value, color]) => ({ color, value }))] }
+  return {
+    mode: 'absolute',
+    steps: [{ color: base, value: null }, ...steps.map(([value, color]) => ({ color, value }))]
+  }
 }

@@ -13,7 +13,10 @@ export function increase (metric, ...matches) {
   return `increase(${of(metric, ...matches)}[$__range])`
 }
 
-/** By how much a second a position moves in the time that is shown; of one that is not known yet, NaN, nothing is taken, as one such value would make all of it NaN. */
+/**
+ * By how much a second a position moves in the time that is shown; of one that is not known yet, NaN, nothing is taken,
+ * as one such value would make all of it NaN.
+ */
 export function pace (position) {
   return `deriv((${position} >= 0)[$__range:])`
 }

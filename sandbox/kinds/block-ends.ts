@@ -4,7 +4,11 @@ import { digestHex } from '../digest.js'
 import { eventRecord, eventsOfVersion } from '../events.js'
 import { epochBlocks } from '../ledger.js'
 import { type Change } from '../schema/change.js'
-import { type BlockEndTransaction, type BlockMetadataExtension, type BlockMetadataTransaction } from '../schema/transaction-block.js'
+import {
+  type BlockEndTransaction,
+  type BlockMetadataExtension,
+  type BlockMetadataTransaction
+} from '../schema/transaction-block.js'
 import { coinTag, resourceChange, tagOf } from './changes.js'
 import { committedPart } from './committed.js'
 import { ownBytes, type Slot } from './slot.js'
@@ -52,12 +56,22 @@ export function blockEnd (slot: Slot): BlockEndTransaction {
 // Blocks have begun in each of these ways, the oldest without any extension.
 function extensionOf (slot: Slot): BlockMetadataExtension | undefined {
   switch (slot.block.height % 6n) {
-    case 1n: return { type: 'v0' }
-    case 2n: return { randomness: null, type: 'v1' }
-    case 3n: return { randomness: ownBytes(slot, 'randomness', 32), type: 'v1' }
-    case 4n: return { randomness: null, decryption_key: null, type: 'v2' }
-    case 5n: return { randomness: ownBytes(slot, 'randomness', 32), decryption_key: ownBytes(slot, 'decryption key', 48), type: 'v2' }
-    default: return undefined
+    case 1n:
+      return { type: 'v0' }
+    case 2n:
+      return { randomness: null, type: 'v1' }
+    case 3n:
+      return { randomness: ownBytes(slot, 'randomness', 32), type: 'v1' }
+    case 4n:
+      return { randomness: null, decryption_key: null, type: 'v2' }
+    case 5n:
+      return {
+        randomness: ownBytes(slot, 'randomness', 32),
+        decryption_key: ownBytes(slot, 'decryption key', 48),
+        type: 'v2'
+      }
+    default:
+      return undefined
   }
 }
 

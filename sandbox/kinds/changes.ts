@@ -37,7 +37,11 @@ export function namedItem (slot: Slot): Change[] {
 export function bookingChange (slot: Slot, { key, does, isDecoded }: Booking): Change[] {
   const { bytes, type, json } = numbered(key)
   if (does === 'write') return itemWrite(slot, bookings, numbered(key), u64, isDecoded)
-  return [{ ...itemOf(bookings, bytes), data: isDecoded ? { key: json, key_type: printTypeTag(type) } : null, type: 'delete_table_item' }]
+  return [{
+    ...itemOf(bookings, bytes),
+    data: isDecoded ? { key: json, key_type: printTypeTag(type) } : null,
+    type: 'delete_table_item'
+  }]
 }
 
 /** What is left of a resource: what a read at this version finds. */
@@ -46,7 +50,11 @@ export function resourceChange ({ ledger, version }: Slot, address: Address, tag
   const type = printTypeTag(tag)
   const of = { address: shortAddress(address), state_key_hash: digestHex('state key', resourceKey(address, tag)) }
   if (found === undefined) return { ...of, resource: type, type: 'delete_resource' }
-  return { ...of, data: { type, data: JSON.parse(found.value.json) as Record<string, unknown> }, type: 'write_resource' }
+  return {
+    ...of,
+    data: { type, data: JSON.parse(found.value.json) as Record<string, unknown> },
+    type: 'write_resource'
+  }
 }
 
 /** What is left of a module: what the listing at this version has. */
@@ -72,7 +80,13 @@ function numbered (key: bigint): Key {
   return { type: u64, bytes: u64Bytes(key), json: String(key) }
 }
 
-function itemWrite ({ ledger, version }: Slot, handle: Address, key: Key, valueType: TypeTag, isDecoded: boolean): Change[] {
+function itemWrite (
+  { ledger, version }: Slot,
+  handle: Address,
+  key: Key,
+  valueType: TypeTag,
+  isDecoded: boolean
+): Change[] {
   const value = itemAt(ledger, { handle, keyType: key.type, key: key.bytes }, valueType, version)
   // What is not there was not written.
   if (typeof value === 'string') return []
@@ -80,12 +94,21 @@ function itemWrite ({ ledger, version }: Slot, handle: Address, key: Key, valueT
     ...itemOf(handle, key.bytes),
     value: `0x${value.bytes.toString('hex')}`,
     data: isDecoded
-      ? { key: key.json, key_type: printTypeTag(key.type), value: JSON.parse(value.json), value_type: printTypeTag(valueType) }
+      ? {
+        key: key.json,
+        key_type: printTypeTag(key.type),
+        value: JSON.parse(value.json),
+        value_type: printTypeTag(valueType)
+      }
       : null,
     type: 'write_table_item'
   }]
 }
 
 function itemOf (handle: Address, key: Buffer) {
-  return { state_key_hash: digestHex('state key', handle, key), handle: longAddress(handle), key: `0x${key.toString('hex')}` }
+  return {
+    state_key_hash: digestHex('state key', handle, key),
+    handle: longAddress(handle),
+    key: `0x${key.toString('hex')}`
+  }
 }

@@ -10,7 +10,12 @@ export function transactionHash ({ seed }: Ledger, version: bigint): string {
 }
 
 /** What every transaction tells that the chain has taken. */
-export function committedPart ({ ledger, block, version }: Slot, changes: Change[], gas: bigint, failure?: string): Committed {
+export function committedPart (
+  { ledger, block, version }: Slot,
+  changes: Change[],
+  gas: bigint,
+  failure?: string
+): Committed {
   const [hash, stateChange, eventRoot, accumulator] = digestsHex(4, ledger.seed, 'hashes', version)
   return {
     version: String(version),

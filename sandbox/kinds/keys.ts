@@ -2,11 +2,22 @@ import { type KeySignature, type PublicKey } from '../schema/key.js'
 import { ownBytes, type Slot } from './slot.js'
 
 const keySizes: Readonly<Record<PublicKey['type'], number>> = {
-  ed25519: 32, secp256k1_ecdsa: 65, secp256r1_ecdsa: 65, keyless: 60, federated_keyless: 92, slh_dsa__sha2_128s: 32
+  ed25519: 32,
+  secp256k1_ecdsa: 65,
+  secp256r1_ecdsa: 65,
+  keyless: 60,
+  federated_keyless: 92,
+  slh_dsa__sha2_128s: 32
 }
 
 const signatureSizes: Readonly<Record<KeySignature['type'], number>> = {
-  ed25519: 64, secp256k1_ecdsa: 64, secp256r1_ecdsa: 64, web_authn: 180, keyless: 330, federated_keyless: 330, slh_dsa__sha2_128s: 7_856
+  ed25519: 64,
+  secp256k1_ecdsa: 64,
+  secp256r1_ecdsa: 64,
+  web_authn: 180,
+  keyless: 330,
+  federated_keyless: 330,
+  slh_dsa__sha2_128s: 7_856
 }
 
 /** A public key of a kind. */

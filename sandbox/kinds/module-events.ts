@@ -1,6 +1,9 @@
 import { type EventRecord } from '../schema/event.js'
 
-/** An event of a module itself, which is of no stream: a transaction prints it with the same guid as any other such event. */
+/**
+ * An event of a module itself, which is of no stream: a transaction prints it with the same guid as any other such
+ * event.
+ */
 export function moduleEvent (type: string, data: unknown): EventRecord {
   return { guid: { creation_number: '0', account_address: '0x0' }, sequence_number: '0', type, data }
 }

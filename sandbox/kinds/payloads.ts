@@ -27,14 +27,27 @@ export function scriptOf (slot: Slot, known: boolean): Script {
 
 /** A payload that could not be read. */
 export const unreadable: Task = slot => ({
-  ...sealed(slot), claimed_entry_fun: { module: '0x42::game', name: null }, encrypted_state: 'failed_decryption', type: 'encrypted_transaction_payload'
+  ...sealed(slot),
+  claimed_entry_fun: { module: '0x42::game', name: null },
+  encrypted_state: 'failed_decryption',
+  type: 'encrypted_transaction_payload'
 })
 
 /** Each payload that can succeed but the most usual one. */
 export const otherTasks: readonly Task[] = [
   // Every form that an argument can have.
-  ({ version }) => call('0x42::shop::trade', ['0x42::game::Line<0x1::aptos_coin::AptosCoin, vector<u8>>', 'vector<u8>'],
-    ['0xcafe', 7, true, String(version), '340282366920938463463374607431768211455', '0xc0ffee', ['0x1', '0x2'], { vec: ['Ñandú'] }, { vec: [] }]),
+  ({ version }) =>
+    call('0x42::shop::trade', ['0x42::game::Line<0x1::aptos_coin::AptosCoin, vector<u8>>', 'vector<u8>'], [
+      '0xcafe',
+      7,
+      true,
+      String(version),
+      '340282366920938463463374607431768211455',
+      '0xc0ffee',
+      ['0x1', '0x2'],
+      { vec: ['Ñandú'] },
+      { vec: [] }
+    ]),
   slot => ({ ...scriptOf(slot, true), type: 'script_payload' }),
   slot => ({ ...scriptOf(slot, false), type: 'script_payload' }),
   () => ({ type: 'module_bundle_payload' }),

@@ -10,7 +10,11 @@ export function placeOf ({ startVersion }: Ledger, version: bigint): number {
 
 // None is a third block, which has a deposit there, nor an even one, as where the known accounts send.
 const byHeight = {
-  1: 'observed_jwk_update', 7: 'dkg_result', 13: 'chunky_d_k_g_result', 19: 'script_write_set', 25: 'direct_write_set'
+  1: 'observed_jwk_update',
+  7: 'dkg_result',
+  13: 'chunky_d_k_g_result',
+  19: 'script_write_set',
+  25: 'direct_write_set'
 } as const
 
 /** What can stand at the head of a block, after its metadata, that no account has sent. */
@@ -28,7 +32,9 @@ export function isSent (block: Block, version: bigint): boolean {
   return version > block.firstVersion + 1n || headKindOf(block) === undefined
 }
 
-/** Whether a transaction that somebody has sent may be of any kind: what the streams and the accounts tell of is usual. */
+/**
+ * Whether a transaction that somebody has sent may be of any kind: what the streams and the accounts tell of is usual.
+ */
 export function isFree (block: Block, version: bigint): boolean {
   if (version > block.firstVersion + 1n) return isSent(block, version)
   return block.height % 3n !== 0n && block.height % 4n !== 2n && isSent(block, version)

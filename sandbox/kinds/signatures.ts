@@ -10,7 +10,9 @@ export type Signing = (slot: Slot) => TransactionSignature
 type Signed = (slot: Slot, who: string) => AccountSignature
 
 const ed25519 = (slot: Slot, who: string) => ({
-  public_key: ownBytes(slot, `${who} key`, 32), signature: ownBytes(slot, `${who} signature`, 64), type: 'ed25519_signature'
+  public_key: ownBytes(slot, `${who} key`, 32),
+  signature: ownBytes(slot, `${who} signature`, 64),
+  type: 'ed25519_signature'
 } as const)
 
 // Two of three have signed: the first two bits of the bitmap.
@@ -23,16 +25,24 @@ const multiEd25519 = (slot: Slot, who: string) => ({
 } as const)
 
 const singleKey = (key: PublicKey['type'], signature: KeySignature['type']): Signed => slot => ({
-  public_key: publicKeyOf(slot, key), signature: keySignatureOf(slot, signature), type: 'single_key_signature'
+  public_key: publicKeyOf(slot, key),
+  signature: keySignatureOf(slot, signature),
+  type: 'single_key_signature'
 })
 
 const severalKeys = (slot: Slot) => ({
   public_keys: [publicKeyOf(slot, 'ed25519'), publicKeyOf(slot, 'secp256k1_ecdsa'), publicKeyOf(slot, 'keyless')],
-  signatures: [{ index: 0, signature: keySignatureOf(slot, 'ed25519') }, { index: 2, signature: keySignatureOf(slot, 'keyless') }],
+  signatures: [{ index: 0, signature: keySignatureOf(slot, 'ed25519') }, {
+    index: 2,
+    signature: keySignatureOf(slot, 'keyless')
+  }],
   signatures_required: 2
 })
 
-const byFunction = (slot: Slot) => ({ function_info: '0x42::lock::authenticate', auth_data: ownBytes(slot, 'auth data', 48) })
+const byFunction = (slot: Slot) => ({
+  function_info: '0x42::lock::authenticate',
+  auth_data: ownBytes(slot, 'auth data', 48)
+})
 
 const multiKey: Signed = slot => ({ ...severalKeys(slot), type: 'multi_key_signature' })
 const abstract: Signed = slot => ({ ...byFunction(slot), type: 'abstract_signature' })
@@ -64,7 +74,11 @@ export const otherSignings: readonly Signing[] = [
 ]
 
 function singleSender (key: PublicKey['type'], signature: KeySignature['type']): Signing {
-  return slot => ({ public_key: publicKeyOf(slot, key), signature: keySignatureOf(slot, signature), type: 'single_sender' })
+  return slot => ({
+    public_key: publicKeyOf(slot, key),
+    signature: keySignatureOf(slot, signature),
+    type: 'single_sender'
+  })
 }
 
 function multiAgent (sender: Signed, others: readonly Signed[]): Signing {

@@ -49,8 +49,15 @@ const differences: ReadonlyArray<Partial<UserKind>> = [
   { task: publish, changes: slot => ['game', 'shop'].map(name => moduleChange(slot, game, name)) },
   // No listing ever has the one that is deleted.
   { changes: slot => [...busyItem(slot), moduleChange(slot, depositor, 'seasonal')] },
-  { events: ({ version }) => [moduleEvent('0x42::game::Moved', { by: '0xcafe', to: { x: String(version % 8n), y: '3' } })] },
-  { events: () => [moduleEvent('0x42::shop::Sold<0x42::shop::Item>', { price: '340282366920938463463374607431768211455' })] }
+  {
+    events: (
+      { version }
+    ) => [moduleEvent('0x42::game::Moved', { by: '0xcafe', to: { x: String(version % 8n), y: '3' } })]
+  },
+  {
+    events:
+      () => [moduleEvent('0x42::shop::Sold<0x42::shop::Item>', { price: '340282366920938463463374607431768211455' })]
+  }
 ]
 
 const others = differences.map((difference): UserKind => ({ ...usual, ...difference }))

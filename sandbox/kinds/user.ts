@@ -37,7 +37,9 @@ export function userTransaction (slot: Slot): UserTransaction {
 /** The same transaction while it waits: the version must be one that somebody sends, and may be yet to come. */
 export function pendingTransaction (slot: Slot): PendingTransaction {
   return {
-    hash: transactionHash(slot.ledger, slot.version), ...requestOf(slot, userKindOf(slot), []), type: 'pending_transaction'
+    hash: transactionHash(slot.ledger, slot.version),
+    ...requestOf(slot, userKindOf(slot), []),
+    type: 'pending_transaction'
   }
 }
 
@@ -52,8 +54,11 @@ function requestOf (slot: Slot, kind: UserKind, emitted: readonly LedgerEvent[])
     max_gas_amount: '2000',
     gas_unit_price: '100',
     expiration_timestamp_secs: String(block.timestampUsec / 1_000_000n + 30n),
-    payload: deposit === undefined ? kind.task(slot) : call('0x1::aptos_account::transfer', [], ['0xcafe', deposit.data.amount]),
-    signature: kind.signing?.(slot) ?? { public_key: String(key), signature: `${half}${otherHalf?.slice(2)}`, type: 'ed25519_signature' },
+    payload: deposit === undefined
+      ? kind.task(slot)
+      : call('0x1::aptos_account::transfer', [], ['0xcafe', deposit.data.amount]),
+    signature: kind.signing?.(slot) ??
+      { public_key: String(key), signature: `${half}${otherHalf?.slice(2)}`, type: 'ed25519_signature' },
     replay_protection_nonce: kind.hasNonce === true ? String(version * 7_919n) : null
   }
 }
@@ -65,7 +70,10 @@ function changesOf (slot: Slot, kind: UserKind, emitted: readonly LedgerEvent[])
   return [
     ...known === undefined
       ? []
-      : [resourceChange(slot, known.sender, accountTag), resourceChange(slot, primaryStore(known.sender, chainAsset), storeTag)],
+      : [
+        resourceChange(slot, known.sender, accountTag),
+        resourceChange(slot, primaryStore(known.sender, chainAsset), storeTag)
+      ],
     ...emitted.length === 0 ? [] : [resourceChange(slot, depositor, coinTag)],
     ...kind.changes(slot)
   ]

@@ -18,10 +18,13 @@ const about = {
   title: 'Ledger node read API',
   version: '1',
   summary: 'What the embedded node of varve answers, to the letter.',
-  description: 'Every GET can be asked for by its head alone. Of a parameter given twice the first counts; unknown ones are ignored. ' +
+  description:
+    'Every GET can be asked for by its head alone. Of a parameter given twice the first counts; unknown ones ' +
+    'are ignored. ' +
     'A target that cannot be read, or is longer than 65,534 characters, is answered 400 or 414 without a body. ' +
     'To a request with an `Origin` the lines of CORS are added. ' +
-    'Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or `application/x-bcs` decides, and JSON is the default.',
+    'Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or ' +
+    '`application/x-bcs` decides, and JSON is the default.',
   license: { name: 'MIT', identifier: 'MIT' }
 }
 
@@ -65,7 +68,9 @@ export function ownHeadersOf (having: readonly Operation[]): HeaderOfFamily[] {
 
 /** A path with its parameters by name, as OpenAPI writes it. */
 export function pathOf (segments: readonly string[], { takes }: Operation): string {
-  const names = takes.map(key => parameters[key]).filter(parameter => parameter.in === 'path').map(({ name }) => `{${name}}`)
+  const names = takes.map(key => parameters[key]).filter(parameter => parameter.in === 'path').map(({ name }) =>
+    `{${name}}`
+  )
   return `/${segments.map(segment => segment === ':' ? names.shift() : segment).join('/')}`
 }
 
@@ -77,7 +82,11 @@ export function contentOf (forms: Readonly<Record<string, z.ZodType>>, schemas: 
 function pathsOf (schemas: Schemas, family: string): Document['paths'] {
   return Object.fromEntries(routes.flatMap(route => {
     const operation = operationOf(route)
-    return operation === undefined ? [] : [[pathOf(route.path, operation), { [route.method.toLowerCase()]: operationPiece(operation, route.endpoint, schemas, family) }]]
+    return operation === undefined
+      ? []
+      : [[pathOf(route.path, operation), {
+        [route.method.toLowerCase()]: operationPiece(operation, route.endpoint, schemas, family)
+      }]]
   }))
 }
 
@@ -88,7 +97,8 @@ function operationOf (route: typeof routes[number]): Operation | undefined {
 }
 
 function operationPiece (operation: Operation, endpoint: string, schemas: Schemas, family: string): Piece {
-  const { id, tag, summary, description, takes, body, answers, isUnstamped = false, own = [], others = {}, errors } = operation
+  const { id, tag, summary, description, takes, body, answers, isUnstamped = false, own = [], others = {}, errors } =
+    operation
   const headers = [...isUnstamped ? [] : positionHeaders, ...own.map(name => ownHeaders[name])]
   return {
     operationId: id ?? endpoint,
@@ -96,25 +106,36 @@ function operationPiece (operation: Operation, endpoint: string, schemas: Schema
     summary,
     description,
     parameters: takes.map(key => ({ $ref: `#/components/parameters/${key}` })),
-    ...body !== undefined && { requestBody: { description: body.description, required: true, content: contentOf(body.forms, schemas) } },
+    ...body !== undefined &&
+      { requestBody: { description: body.description, required: true, content: contentOf(body.forms, schemas) } },
     responses: {
       200: {
         description: summary,
         headers: {
-          ...Object.fromEntries(headers.map(({ name }) => [family + name, { $ref: `#/components/headers/${family}${name}` }])),
-          ...Object.fromEntries(Object.entries(others).map(([name, description]) => [name, { description, required: true, schema: { type: 'string' } }]))
+          ...Object.fromEntries(
+            headers.map(({ name }) => [family + name, { $ref: `#/components/headers/${family}${name}` }])
+          ),
+          ...Object.fromEntries(
+            Object.entries(others).map((
+              [name, description]
+            ) => [name, { description, required: true, schema: { type: 'string' } }])
+          )
         },
         content: contentOf(answers, schemas)
       },
-      ...Object.fromEntries(errors.map(status => [status, { $ref: `#/components/responses/${errorStatuses[status].name}` }]))
+      ...Object.fromEntries(
+        errors.map(status => [status, { $ref: `#/components/responses/${errorStatuses[status].name}` }])
+      )
     }
   }
 }
 
 function responsesOf (schemas: Schemas, family: string): Piece {
-  return Object.fromEntries(Object.values(errorStatuses).map(({ name, description, codes }) => [name, {
-    description: `${description} ${codes.map(code => `\`${code}\``).join(', ')}.`,
-    headers: headersOfFamily(family, positionHeaders, []),
-    content: { 'application/json': { schema: schemas.of(errorBody) } }
-  }]))
+  return Object.fromEntries(
+    Object.values(errorStatuses).map(({ name, description, codes }) => [name, {
+      description: `${description} ${codes.map(code => `\`${code}\``).join(', ')}.`,
+      headers: headersOfFamily(family, positionHeaders, []),
+      content: { 'application/json': { schema: schemas.of(errorBody) } }
+    }])
+  )
 }

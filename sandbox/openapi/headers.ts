@@ -4,7 +4,10 @@ import { type Piece } from './piece.js'
 export interface HeaderOfFamily {
   readonly name: string
   readonly description: string
-  readonly schema: { readonly type: 'integer', readonly format: 'uint8' | 'uint64', readonly minimum: 0 } | { readonly type: 'string', readonly pattern: string }
+  readonly schema: { readonly type: 'integer', readonly format: 'uint8' | 'uint64', readonly minimum: 0 } | {
+    readonly type: 'string',
+    readonly pattern: string
+  }
 }
 
 const u64 = { type: 'integer', format: 'uint64', minimum: 0 } as const
@@ -22,12 +25,20 @@ export const positionHeaders: readonly HeaderOfFamily[] = [
 
 /** The headers that belong to an answer. */
 export const ownHeaders = {
-  cursor: { name: 'cursor', description: 'Where the next page begins; left out where none follows.', schema: { type: 'string', pattern: '^(?:[0-9a-f]{2})+$' } },
+  cursor: {
+    name: 'cursor',
+    description: 'Where the next page begins; left out where none follows.',
+    schema: { type: 'string', pattern: '^(?:[0-9a-f]{2})+$' }
+  },
   'gas-used': { name: 'gas-used', description: 'What the call cost.', schema: u64 }
 } as const satisfies Record<string, HeaderOfFamily>
 
 /** Headers under a family's names, with which of them are always there. */
-export function headersOfFamily (family: string, headers: readonly HeaderOfFamily[], always: readonly HeaderOfFamily[]): Piece {
+export function headersOfFamily (
+  family: string,
+  headers: readonly HeaderOfFamily[],
+  always: readonly HeaderOfFamily[]
+): Piece {
   return Object.fromEntries(headers.map(header => {
     const { name, description, schema } = header
     return [family + name, { description, required: always.includes(header), schema }]

@@ -19,7 +19,9 @@ export const historyOperations = {
   'GET /v1/accounts/:/events/:/:': {
     tag: 'events',
     summary: 'The events of a handle',
-    description: `In ascending order: from \`start\` on, or the newest where it is left out. ${aPage} Where there are none, the list is empty.`,
+    description:
+      `In ascending order: from \`start\` on, or the newest where it is left out. ${aPage} Where there are ` +
+      'none, the list is empty.',
     takes: ['address', 'event_handle', 'field_name', 'start_sequence', 'limit'],
     answers: eventsAnswers,
     errors: usual
@@ -27,7 +29,8 @@ export const historyOperations = {
   'GET /v1/accounts/:/events/:': {
     tag: 'events',
     summary: 'The events of a stream',
-    description: 'The same by the number that the account gave the stream when it made it, whatever has become of the handle.',
+    description:
+      'The same by the number that the account gave the stream when it made it, whatever has become of the handle.',
     takes: ['address', 'creation_number', 'start_sequence', 'limit'],
     answers: eventsAnswers,
     errors: usual
@@ -35,7 +38,8 @@ export const historyOperations = {
   'GET /v1/blocks/by_version/:': {
     tag: 'blocks',
     summary: 'The block that holds a version',
-    description: 'Any version inside the block names it. With transactions it has as many as the node gives at most, 10,000; whether some are missing shows in its range alone.',
+    description: 'Any version inside the block names it. With transactions it has as many as the node gives at most, ' +
+      '10,000; whether some are missing shows in its range alone.',
     takes: ['version', 'with_transactions'],
     answers: blockAnswers,
     errors: usual
@@ -67,7 +71,8 @@ export const historyOperations = {
   'GET /v1/transactions/by_hash/:': {
     tag: 'transactions',
     summary: 'A transaction by its hash',
-    description: 'One that waits is `pending_transaction` at first. One that is pruned cannot be told from one that never was.',
+    description:
+      'One that waits is `pending_transaction` at first. One that is pruned cannot be told from one that never was.',
     takes: ['txn_hash'],
     answers: anyAnswers,
     errors: usual
@@ -83,7 +88,8 @@ export const historyOperations = {
   'GET /v1/accounts/:/transactions': {
     tag: 'transactions',
     summary: 'The transactions that an account has sent',
-    description: `In ascending order of their sequence numbers: from \`start\` on, or the newest where it is left out. ${aPage}`,
+    description:
+      `In ascending order of their sequence numbers: from \`start\` on, or the newest where it is left out. ${aPage}`,
     takes: ['address', 'start_sequence', 'limit'],
     answers: listAnswers,
     errors: usual

@@ -18,7 +18,8 @@ export const nodeOperations = {
   'GET /v1/info': {
     tag: 'node',
     summary: 'What the node is configured as',
-    description: 'JSON whatever is asked for, and without a position. Some hosted providers answer the index object here.',
+    description:
+      'JSON whatever is asked for, and without a position. Some hosted providers answer the index object here.',
     takes: [],
     answers: { 'application/json': z.union([nodeInfo, index]) },
     isUnstamped: true,
@@ -41,10 +42,29 @@ export const nodeOperations = {
     errors: [400, 503]
   },
   'GET /v1/spec': specOperation('spec', 'This document, for people', { 'text/html': text }),
-  'GET /v1/spec.json': specOperation('spec_json', 'This document as JSON', { 'application/json': z.looseObject({ openapi: text }) }),
-  'GET /v1/spec.yaml': specOperation('spec_yaml', 'This document as YAML', { 'application/x-yaml': text }, { 'content-disposition': 'What to call it as a file.' })
+  'GET /v1/spec.json': specOperation('spec_json', 'This document as JSON', {
+    'application/json': z.looseObject({ openapi: text })
+  }),
+  'GET /v1/spec.yaml': specOperation('spec_yaml', 'This document as YAML', { 'application/x-yaml': text }, {
+    'content-disposition': 'What to call it as a file.'
+  })
 } as const satisfies Record<string, Operation>
 
-function specOperation (id: string, summary: string, answers: Operation['answers'], others: Record<string, string> = {}): Operation {
-  return { id, tag: 'node', summary, description: 'Whatever form is asked for, and without a position.', takes: [], answers, isUnstamped: true, others, errors: [400] }
+function specOperation (
+  id: string,
+  summary: string,
+  answers: Operation['answers'],
+  others: Record<string, string> = {}
+): Operation {
+  return {
+    id,
+    tag: 'node',
+    summary,
+    description: 'Whatever form is asked for, and without a position.',
+    takes: [],
+    answers,
+    isUnstamped: true,
+    others,
+    errors: [400]
+  }
 }

@@ -46,19 +46,48 @@ export type Tag = keyof typeof tags
 
 /** What each error status says, and with which codes. */
 export const errorStatuses = {
-  400: { name: 'BadRequest', description: 'The request cannot be valid. Where not even its target can be read, there is no body.', codes: ['invalid_input', 'web_framework_error'] },
-  403: { name: 'Forbidden', description: 'The form that was asked for is switched off, or there is none but the other.', codes: ['api_disabled', 'invalid_input'] },
+  400: {
+    name: 'BadRequest',
+    description: 'The request cannot be valid. Where not even its target can be read, there is no body.',
+    codes: ['invalid_input', 'web_framework_error']
+  },
+  403: {
+    name: 'Forbidden',
+    description: 'The form that was asked for is switched off, or there is none but the other.',
+    codes: ['api_disabled', 'invalid_input']
+  },
   404: {
     name: 'NotFound',
     description: 'It is not there, or not yet.',
-    codes: ['account_not_found', 'resource_not_found', 'module_not_found', 'struct_field_not_found', 'version_not_found', 'transaction_not_found', 'table_item_not_found', 'block_not_found']
+    codes: [
+      'account_not_found',
+      'resource_not_found',
+      'module_not_found',
+      'struct_field_not_found',
+      'version_not_found',
+      'transaction_not_found',
+      'table_item_not_found',
+      'block_not_found'
+    ]
   },
   410: { name: 'Gone', description: 'It is pruned.', codes: ['version_pruned', 'block_pruned'] },
-  411: { name: 'LengthRequired', description: 'The request does not say how long its body is.', codes: ['web_framework_error'] },
+  411: {
+    name: 'LengthRequired',
+    description: 'The request does not say how long its body is.',
+    codes: ['web_framework_error']
+  },
   413: { name: 'ContentTooLarge', description: 'The body is larger than 8 MiB.', codes: ['web_framework_error'] },
-  415: { name: 'UnsupportedMediaType', description: 'The body is of a type that the route does not take.', codes: ['web_framework_error'] },
+  415: {
+    name: 'UnsupportedMediaType',
+    description: 'The body is of a type that the route does not take.',
+    codes: ['web_framework_error']
+  },
   500: { name: 'InternalServerError', description: 'The node has failed.', codes: ['internal_error'] },
-  503: { name: 'ServiceUnavailable', description: 'The node cannot answer now.', codes: ['internal_error', 'health_check_failed'] }
+  503: {
+    name: 'ServiceUnavailable',
+    description: 'The node cannot answer now.',
+    codes: ['internal_error', 'health_check_failed']
+  }
 } as const satisfies Record<number, { name: string, description: string, codes: readonly ErrorCode[] }>
 
 /** A status of an error. */

@@ -2,8 +2,11 @@ import { type Document } from './piece.js'
 
 /** A page with what can be asked, and where the document is for programs. */
 export function specPage ({ info, paths }: Document): string {
-  const rows = Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, { summary }]) =>
-    `<tr><td>${method.toUpperCase()}</td><td><code>${path}</code></td><td>${summary}</td></tr>`))
+  const rows = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { summary }]) =>
+      `<tr><td>${method.toUpperCase()}</td><td><code>${path}</code></td><td>${summary}</td></tr>`
+    )
+  )
   return `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>${info.title}</title></head>

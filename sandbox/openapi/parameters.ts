@@ -20,31 +20,115 @@ const anyHash = z.string().regex(/^(?:0x)?[0-9a-fA-F]{64}$/)
 
 /** Every parameter that a route takes, by a name of its own, as `start` means something else in each listing. */
 export const parameters = {
-  address: { name: 'address', in: 'path', description: 'The account, with or without 0x and leading zeros.', schema: anyAddress, example: '0x1' },
+  address: {
+    name: 'address',
+    in: 'path',
+    description: 'The account, with or without 0x and leading zeros.',
+    schema: anyAddress,
+    example: '0x1'
+  },
   table_handle: { name: 'table_handle', in: 'path', description: 'The table.', schema: anyAddress, example: '0x5eed' },
   event_handle: {
-    name: 'event_handle', in: 'path', description: 'The struct that holds the event handle, percent-encoded.', schema: anyStruct, example: '0x1::block::BlockResource'
+    name: 'event_handle',
+    in: 'path',
+    description: 'The struct that holds the event handle, percent-encoded.',
+    schema: anyStruct,
+    example: '0x1::block::BlockResource'
   },
-  field_name: { name: 'field_name', in: 'path', description: 'The field of the struct that is the handle.', schema: identifier, example: 'new_block_events' },
-  creation_number: { name: 'creation_number', in: 'path', description: 'Which of the account\'s streams of events.', schema: u64String, example: '3' },
+  field_name: {
+    name: 'field_name',
+    in: 'path',
+    description: 'The field of the struct that is the handle.',
+    schema: identifier,
+    example: 'new_block_events'
+  },
+  creation_number: {
+    name: 'creation_number',
+    in: 'path',
+    description: 'Which of the account\'s streams of events.',
+    schema: u64String,
+    example: '3'
+  },
   resource_type: {
-    name: 'resource_type', in: 'path', description: 'The struct that the resource is of, percent-encoded.', schema: anyStruct, example: '0x1::block::BlockResource'
+    name: 'resource_type',
+    in: 'path',
+    description: 'The struct that the resource is of, percent-encoded.',
+    schema: anyStruct,
+    example: '0x1::block::BlockResource'
   },
   asset_type: {
-    name: 'asset_type', in: 'path', description: 'The coin\'s struct, percent-encoded, or the address of the asset\'s metadata.', schema: anyStruct, example: '0x1::aptos_coin::AptosCoin'
+    name: 'asset_type',
+    in: 'path',
+    description: 'The coin\'s struct, percent-encoded, or the address of the asset\'s metadata.',
+    schema: anyStruct,
+    example: '0x1::aptos_coin::AptosCoin'
   },
   module_name: { name: 'module_name', in: 'path', description: 'The module.', schema: identifier, example: 'coin' },
-  version: { name: 'version', in: 'path', description: 'A ledger version inside the block.', schema: u64String, example: '1000' },
-  block_height: { name: 'block_height', in: 'path', description: 'The height of the block.', schema: u64String, example: '200' },
-  txn_version: { name: 'txn_version', in: 'path', description: 'The ledger version that the transaction made.', schema: u64String, example: '1000' },
+  version: {
+    name: 'version',
+    in: 'path',
+    description: 'A ledger version inside the block.',
+    schema: u64String,
+    example: '1000'
+  },
+  block_height: {
+    name: 'block_height',
+    in: 'path',
+    description: 'The height of the block.',
+    schema: u64String,
+    example: '200'
+  },
+  txn_version: {
+    name: 'txn_version',
+    in: 'path',
+    description: 'The ledger version that the transaction made.',
+    schema: u64String,
+    example: '1000'
+  },
   txn_hash: { name: 'txn_hash', in: 'path', description: 'The hash of the transaction.', schema: anyHash },
-  ledger_version: { name: 'ledger_version', in: 'query', description: 'The version to read at; left out: the newest.', schema: u64String },
-  with_transactions: { name: 'with_transactions', in: 'query', description: 'Whether the transactions come along; left out: they do not.', schema: z.boolean() },
-  limit: { name: 'limit', in: 'query', description: 'How many items a page has at most. More than the node gives is cut to that without a word; 0 is refused.', schema: u16.min(1) },
-  start_cursor: { name: 'start', in: 'query', description: 'Where the page begins: the cursor header of the page before.', schema: cursor },
-  start_sequence: { name: 'start', in: 'query', description: 'The sequence number that the page begins with; left out: the page is the newest.', schema: u64String },
-  start_version: { name: 'start', in: 'query', description: 'The version that the page begins with; left out: the page is the newest.', schema: u64String },
-  duration_secs: { name: 'duration_secs', in: 'query', description: 'How many seconds the node may be behind.', schema: z.int().min(0) }
+  ledger_version: {
+    name: 'ledger_version',
+    in: 'query',
+    description: 'The version to read at; left out: the newest.',
+    schema: u64String
+  },
+  with_transactions: {
+    name: 'with_transactions',
+    in: 'query',
+    description: 'Whether the transactions come along; left out: they do not.',
+    schema: z.boolean()
+  },
+  limit: {
+    name: 'limit',
+    in: 'query',
+    description:
+      'How many items a page has at most. More than the node gives is cut to that without a word; 0 is refused.',
+    schema: u16.min(1)
+  },
+  start_cursor: {
+    name: 'start',
+    in: 'query',
+    description: 'Where the page begins: the cursor header of the page before.',
+    schema: cursor
+  },
+  start_sequence: {
+    name: 'start',
+    in: 'query',
+    description: 'The sequence number that the page begins with; left out: the page is the newest.',
+    schema: u64String
+  },
+  start_version: {
+    name: 'start',
+    in: 'query',
+    description: 'The version that the page begins with; left out: the page is the newest.',
+    schema: u64String
+  },
+  duration_secs: {
+    name: 'duration_secs',
+    in: 'query',
+    description: 'How many seconds the node may be behind.',
+    schema: z.int().min(0)
+  }
 } as const satisfies Record<string, Parameter>
 
 /** A parameter by the name that the table gives it. */
@@ -52,5 +136,12 @@ export type ParameterKey = keyof typeof parameters
 
 /** A parameter as the document has it. */
 export function parameterPiece ({ name, in: place, description, schema, example }: Parameter, schemas: Schemas): Piece {
-  return { name, in: place, required: place === 'path', description, schema: schemas.of(schema), ...example !== undefined && { example } }
+  return {
+    name,
+    in: place,
+    required: place === 'path',
+    description,
+    schema: schemas.of(schema),
+    ...example !== undefined && { example }
+  }
 }

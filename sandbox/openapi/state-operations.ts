@@ -15,7 +15,8 @@ export const stateOperations = {
   'GET /v1/accounts/:': {
     tag: 'accounts',
     summary: 'An account',
-    description: 'In BCS its resource. Newer nodes answer for an account that was never used too: its sequence number is 0.',
+    description:
+      'In BCS its resource. Newer nodes answer for an account that was never used too: its sequence number is 0.',
     takes: ['address', 'ledger_version'],
     answers: { 'application/json': account, 'application/x-bcs': bytes },
     errors: usual
@@ -48,7 +49,9 @@ export const stateOperations = {
   'GET /v1/accounts/:/modules': {
     tag: 'accounts',
     summary: 'The modules of an account',
-    description: 'In the order of their state keys, a page at a time. Where an account has none, the list is empty. How an ABI is printed depends on the release of the node.',
+    description:
+      'In the order of their state keys, a page at a time. Where an account has none, the list is empty. How ' +
+      'an ABI is printed depends on the release of the node.',
     takes: ['address', 'ledger_version', 'start_cursor', 'limit'],
     answers: { 'application/json': z.array(module), 'application/x-bcs': bytes },
     own: ['cursor'],
@@ -65,7 +68,8 @@ export const stateOperations = {
   'POST /v1/tables/:/item': {
     tag: 'tables',
     summary: 'One item of a table',
-    description: 'The value in the form of its type, which may be a bare number or string; in BCS its bytes. It is a POST, as keys can be long, and changes nothing.',
+    description: 'The value in the form of its type, which may be a bare number or string; in BCS its bytes. It is a ' +
+      'POST, as keys can be long, and changes nothing.',
     takes: ['table_handle', 'ledger_version'],
     body: { description: 'Which item.', forms: { 'application/json': tableItemRequest } },
     answers: { 'application/json': moveValue, 'application/x-bcs': bytes },
@@ -83,9 +87,13 @@ export const stateOperations = {
   'POST /v1/view': {
     tag: 'view',
     summary: 'What a function that only reads gives',
-    description: 'A list, as functions may give several values. It is a POST, as arguments can be long, and changes nothing.',
+    description:
+      'A list, as functions may give several values. It is a POST, as arguments can be long, and changes nothing.',
     takes: ['ledger_version'],
-    body: { description: 'Which function, and what it is given.', forms: { 'application/json': viewRequest, 'application/x.aptos.view_function+bcs': bytes } },
+    body: {
+      description: 'Which function, and what it is given.',
+      forms: { 'application/json': viewRequest, 'application/x.aptos.view_function+bcs': bytes }
+    },
     answers: { 'application/json': z.array(moveValue), 'application/x-bcs': bytes },
     own: ['gas-used'],
     errors: ofPosts

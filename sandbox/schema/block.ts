@@ -10,7 +10,11 @@ export const block = z.strictObject({
   first_version: u64String,
   last_version: u64String,
   transactions: z.array(committedTransaction).nullable()
-}).meta({ id: 'Block', description: 'A block, its time in microseconds, the versions that it spans, and its transactions in order: null where they were not asked for.' })
+}).meta({
+  id: 'Block',
+  description: 'A block, its time in microseconds, the versions that it spans, and its transactions in order: null ' +
+    'where they were not asked for.'
+})
 
 /** A block as JSON prints it. */
 export type BlockRecord = z.infer<typeof block>

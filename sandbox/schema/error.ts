@@ -2,10 +2,29 @@ import { z } from 'zod'
 
 /** The codes of the nodes' errors: clients fail on any other. */
 export const errorCode = z.enum([
-  'account_not_found', 'resource_not_found', 'module_not_found', 'struct_field_not_found', 'version_not_found', 'transaction_not_found',
-  'table_item_not_found', 'block_not_found', 'state_value_not_found', 'version_pruned', 'block_pruned', 'invalid_input',
-  'invalid_transaction_update', 'sequence_number_too_old', 'vm_error', 'bcs_not_supported', 'web_framework_error', 'api_disabled',
-  'rejected_by_filter', 'health_check_failed', 'internal_error', 'rate_limited', 'mempool_is_full'
+  'account_not_found',
+  'resource_not_found',
+  'module_not_found',
+  'struct_field_not_found',
+  'version_not_found',
+  'transaction_not_found',
+  'table_item_not_found',
+  'block_not_found',
+  'state_value_not_found',
+  'version_pruned',
+  'block_pruned',
+  'invalid_input',
+  'invalid_transaction_update',
+  'sequence_number_too_old',
+  'vm_error',
+  'bcs_not_supported',
+  'web_framework_error',
+  'api_disabled',
+  'rejected_by_filter',
+  'health_check_failed',
+  'internal_error',
+  'rate_limited',
+  'mempool_is_full'
 ]).meta({ id: 'ErrorCode', description: 'What went wrong, for programs.' })
 
 /** The body of every error. */
@@ -13,7 +32,12 @@ export const errorBody = z.strictObject({
   message: z.string(),
   error_code: errorCode,
   vm_error_code: z.int().min(0).nullable()
-}).meta({ id: 'Error', description: 'Why there is no other answer: in words, as a code, and by the number of the virtual machine where it is that which refuses.' })
+}).meta({
+  id: 'Error',
+  description:
+    'Why there is no other answer: in words, as a code, and by the number of the virtual machine where it is ' +
+    'that which refuses.'
+})
 
 /** A code of the nodes' errors. */
 export type ErrorCode = z.infer<typeof errorCode>

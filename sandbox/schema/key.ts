@@ -10,13 +10,31 @@ const slhDsa = z.strictObject({ value: hexBytes, type: z.literal('slh_dsa__sha2_
 const webAuthn = z.strictObject({ value: hexBytes, type: z.literal('web_authn') })
 
 /** A public key that says of which kind it is. */
-export const publicKey = z.discriminatedUnion('type', [ed25519, secp256k1, secp256r1, keyless, federatedKeyless, slhDsa]).meta({
-  id: 'PublicKey', description: 'A public key of one of the kinds.'
+export const publicKey = z.discriminatedUnion('type', [
+  ed25519,
+  secp256k1,
+  secp256r1,
+  keyless,
+  federatedKeyless,
+  slhDsa
+]).meta({
+  id: 'PublicKey',
+  description: 'A public key of one of the kinds.'
 })
 
 /** A signature that says of which kind it is. */
-export const keySignature = z.discriminatedUnion('type', [ed25519, secp256k1, secp256r1, webAuthn, keyless, federatedKeyless, slhDsa]).meta({
-  id: 'Signature', description: 'A signature of one of the kinds; `web_authn` is how a device signs with a key of the kind secp256r1_ecdsa.'
+export const keySignature = z.discriminatedUnion('type', [
+  ed25519,
+  secp256k1,
+  secp256r1,
+  webAuthn,
+  keyless,
+  federatedKeyless,
+  slhDsa
+]).meta({
+  id: 'Signature',
+  description:
+    'A signature of one of the kinds; `web_authn` is how a device signs with a key of the kind secp256r1_ecdsa.'
 })
 
 /** A public key that says of which kind it is. */

@@ -1,10 +1,14 @@
 import { z } from 'zod'
 import { address, hexBytes, identifier, moduleId, paramType } from './scalars.js'
 
-const ability = z.enum(['copy', 'drop', 'store', 'key']).meta({ id: 'Ability', description: 'What may be done with a value of a type.' })
+const ability = z.enum(['copy', 'drop', 'store', 'key']).meta({
+  id: 'Ability',
+  description: 'What may be done with a value of a type.'
+})
 
 const typeParam = z.strictObject({ constraints: z.array(ability) }).meta({
-  id: 'TypeParam', description: 'A type parameter, with what the type given for it must be able to do.'
+  id: 'TypeParam',
+  description: 'A type parameter, with what the type given for it must be able to do.'
 })
 
 /** A function as an ABI describes it, and the one function of a script. */
@@ -16,11 +20,20 @@ export const functionAbi = z.strictObject({
   generic_type_params: z.array(typeParam),
   params: z.array(paramType),
   return: z.array(paramType)
-}).meta({ id: 'Function', description: 'A function: whether a transaction can call it directly, and what it takes and gives.' })
+}).meta({
+  id: 'Function',
+  description: 'A function: whether a transaction can call it directly, and what it takes and gives.'
+})
 
-const field = z.strictObject({ name: identifier, type: paramType }).meta({ id: 'Field', description: 'A field of a struct.' })
+const field = z.strictObject({ name: identifier, type: paramType }).meta({
+  id: 'Field',
+  description: 'A field of a struct.'
+})
 
-const variant = z.strictObject({ name: identifier, fields: z.array(field) }).meta({ id: 'Variant', description: 'One form of an enum.' })
+const variant = z.strictObject({ name: identifier, fields: z.array(field) }).meta({
+  id: 'Variant',
+  description: 'One form of an enum.'
+})
 
 /** A struct as an ABI describes it. */
 export const structAbi = z.strictObject({
@@ -45,7 +58,8 @@ export const moduleAbi = z.strictObject({
 
 /** A module. */
 export const module = z.strictObject({ bytecode: hexBytes, abi: moduleAbi.nullable() }).meta({
-  id: 'Module', description: 'A module; `abi` is null where the node cannot read the bytecode.'
+  id: 'Module',
+  description: 'A module; `abi` is null where the node cannot read the bytecode.'
 })
 
 /** A function as an ABI describes it. */

@@ -13,7 +13,10 @@ export const index = z.strictObject({
   block_height: u64String,
   git_hash: z.string().regex(/^[0-9a-f]{40}$/),
   encryption_key: z.string().nullable()
-}).meta({ id: 'Index', description: 'Where the node stands, in versions, heights and microseconds, and by `git_hash` which release it runs.' })
+}).meta({
+  id: 'Index',
+  description: 'Where the node stands, in versions, heights and microseconds, and by `git_hash` which release it runs.'
+})
 
 /** The answer of `GET /v1/info`. */
 export const nodeInfo = z.strictObject({
@@ -32,17 +35,28 @@ export const nodeInfo = z.strictObject({
     runtime_threads: u64Number
   }),
   fullnode_network_peer_id_Public: z.string().regex(/^[0-9a-f]{64}$/)
-}).meta({ id: 'NodeInfo', description: 'What the node is configured as; `chain_id` is a name where the chain has one. The order of the members differs from answer to answer.' })
+}).meta({
+  id: 'NodeInfo',
+  description:
+    'What the node is configured as; `chain_id` is a name where the chain has one. The order of the members ' +
+    'differs from answer to answer.'
+})
 
 /** The answer of `GET /v1/estimate_gas_price`. */
 export const gasEstimate = z.strictObject({
   deprioritized_gas_estimate: u64Number,
   gas_estimate: u64Number,
   prioritized_gas_estimate: u64Number
-}).meta({ id: 'GasEstimate', description: 'What a unit of gas costs for who can wait, usually, and for who is in a hurry.' })
+}).meta({
+  id: 'GasEstimate',
+  description: 'What a unit of gas costs for who can wait, usually, and for who is in a hurry.'
+})
 
 /** The answer of `GET /v1/-/healthy`. */
-export const health = z.strictObject({ message: z.string() }).meta({ id: 'Health', description: 'That the node is well.' })
+export const health = z.strictObject({ message: z.string() }).meta({
+  id: 'Health',
+  description: 'That the node is well.'
+})
 
 export type Index = z.infer<typeof index>
 export type NodeInfo = z.infer<typeof nodeInfo>

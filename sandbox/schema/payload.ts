@@ -1,41 +1,76 @@
 import { z } from 'zod'
 import { functionAbi } from './module.js'
-import { address, entryFunctionId, hash, hexBytes, identifier, moduleId, moveValue, typeTag, u64String } from './scalars.js'
+import {
+  address,
+  entryFunctionId,
+  hash,
+  hexBytes,
+  identifier,
+  moduleId,
+  moveValue,
+  typeTag,
+  u64String
+} from './scalars.js'
 
 const given = { type_arguments: z.array(typeTag), arguments: z.array(moveValue) }
 
-const entryFunction = z.strictObject({ function: entryFunctionId, ...given, type: z.literal('entry_function_payload') }).meta({
-  id: 'EntryFunctionPayload', description: 'A call of one function of a module.'
-})
+const entryFunction = z.strictObject({ function: entryFunctionId, ...given, type: z.literal('entry_function_payload') })
+  .meta({
+    id: 'EntryFunctionPayload',
+    description: 'A call of one function of a module.'
+  })
 
 /** A script with what it is given. */
 export const script = z.strictObject({
-  code: z.strictObject({ bytecode: hexBytes, abi: functionAbi.nullable() }), ...given
-}).meta({ id: 'Script', description: 'A script with what it is given; `abi` is null where the node cannot read the bytecode.' })
+  code: z.strictObject({ bytecode: hexBytes, abi: functionAbi.nullable() }),
+  ...given
+}).meta({
+  id: 'Script',
+  description: 'A script with what it is given; `abi` is null where the node cannot read the bytecode.'
+})
 
 const scriptPayload = z.strictObject({ ...script.shape, type: z.literal('script_payload') }).meta({
-  id: 'ScriptPayload', description: 'A script of its own, which may call several functions.'
+  id: 'ScriptPayload',
+  description: 'A script of its own, which may call several functions.'
 })
 
 const moduleBundle = z.strictObject({ type: z.literal('module_bundle_payload') }).meta({
-  id: 'ModuleBundlePayload', description: 'An older way to publish modules, of which nothing but the name is left.'
+  id: 'ModuleBundlePayload',
+  description: 'An older way to publish modules, of which nothing but the name is left.'
 })
 
 const multisig = z.strictObject({
   multisig_address: address,
   transaction_payload: z.discriminatedUnion('type', [entryFunction, scriptPayload]).nullable(),
   type: z.literal('multisig_payload')
-}).meta({ id: 'MultisigPayload', description: 'What the owners of an account have agreed on; null where it was told to the chain before.' })
-
-const claimedFunction = z.strictObject({ module: moduleId, name: identifier.nullable() }).meta({
-  id: 'ClaimedFunction', description: 'Which function an encrypted payload says that it calls.'
+}).meta({
+  id: 'MultisigPayload',
+  description: 'What the owners of an account have agreed on; null where it was told to the chain before.'
 })
 
-const sealed = { payload_hash: hash, ciphertext: hexBytes, encryption_epoch: u64String, claimed_entry_fun: claimedFunction.nullable() }
+const claimedFunction = z.strictObject({ module: moduleId, name: identifier.nullable() }).meta({
+  id: 'ClaimedFunction',
+  description: 'Which function an encrypted payload says that it calls.'
+})
+
+const sealed = {
+  payload_hash: hash,
+  ciphertext: hexBytes,
+  encryption_epoch: u64String,
+  claimed_entry_fun: claimedFunction.nullable()
+}
 
 const encrypted = z.discriminatedUnion('encrypted_state', [
-  z.strictObject({ ...sealed, encrypted_state: z.literal('encrypted'), type: z.literal('encrypted_transaction_payload') }),
-  z.strictObject({ ...sealed, encrypted_state: z.literal('failed_decryption'), type: z.literal('encrypted_transaction_payload') }),
+  z.strictObject({
+    ...sealed,
+    encrypted_state: z.literal('encrypted'),
+    type: z.literal('encrypted_transaction_payload')
+  }),
+  z.strictObject({
+    ...sealed,
+    encrypted_state: z.literal('failed_decryption'),
+    type: z.literal('encrypted_transaction_payload')
+  }),
   z.strictObject({
     ...sealed,
     decrypted_payload: z.discriminatedUnion('type', [entryFunction, scriptPayload, multisig]),
@@ -43,12 +78,17 @@ const encrypted = z.discriminatedUnion('encrypted_state', [
     encrypted_state: z.literal('decrypted'),
     type: z.literal('encrypted_transaction_payload')
   })
-]).meta({ id: 'EncryptedPayload', description: 'A payload that nobody could read before its block was agreed on, and what has become of it.' })
+]).meta({
+  id: 'EncryptedPayload',
+  description: 'A payload that nobody could read before its block was agreed on, and what has become of it.'
+})
 
 /** What a transaction is to do. */
-export const payload = z.discriminatedUnion('type', [entryFunction, scriptPayload, moduleBundle, multisig, encrypted]).meta({
-  id: 'Payload', description: 'What a transaction is to do.'
-})
+export const payload = z.discriminatedUnion('type', [entryFunction, scriptPayload, moduleBundle, multisig, encrypted])
+  .meta({
+    id: 'Payload',
+    description: 'What a transaction is to do.'
+  })
 
 /** What a transaction is to do. */
 export type Payload = z.infer<typeof payload>

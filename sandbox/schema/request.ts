@@ -10,10 +10,18 @@ export const tableItemRequest = z.looseObject({ key_type: typeTag, value_type: t
 
 /** The body of a lookup of an item by the bytes of its key. */
 export const rawTableItemRequest = z.looseObject({ key: hexBytes }).meta({
-  id: 'RawTableItemRequest', description: 'Which item: its key in BCS.', examples: [{ key: '0x0700000000000000' }]
+  id: 'RawTableItemRequest',
+  description: 'Which item: its key in BCS.',
+  examples: [{ key: '0x0700000000000000' }]
 })
 
 /** The body of a call of a function that only reads. */
-export const viewRequest = z.looseObject({ function: entryFunctionId, type_arguments: z.array(typeTag), arguments: z.array(moveValue) }).meta({
-  id: 'ViewRequest', description: 'Which function, and what it is given.', examples: [{ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }]
+export const viewRequest = z.looseObject({
+  function: entryFunctionId,
+  type_arguments: z.array(typeTag),
+  arguments: z.array(moveValue)
+}).meta({
+  id: 'ViewRequest',
+  description: 'Which function, and what it is given.',
+  examples: [{ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }]
 })

@@ -2,16 +2,30 @@ import { z } from 'zod'
 import { keySignature, publicKey } from './key.js'
 import { address, hexBytes, u8 } from './scalars.js'
 
-const ed25519 = z.strictObject({ public_key: hexBytes, signature: hexBytes, type: z.literal('ed25519_signature') }).meta({
-  id: 'Ed25519Signature', description: 'One key and its signature.'
-})
+const ed25519 = z.strictObject({ public_key: hexBytes, signature: hexBytes, type: z.literal('ed25519_signature') })
+  .meta({
+    id: 'Ed25519Signature',
+    description: 'One key and its signature.'
+  })
 
 const multiEd25519 = z.strictObject({
-  public_keys: z.array(hexBytes), signatures: z.array(hexBytes), threshold: u8, bitmap: hexBytes, type: z.literal('multi_ed25519_signature')
-}).meta({ id: 'MultiEd25519Signature', description: 'The signatures of some of several keys: the bitmap says which, the threshold how many must sign.' })
+  public_keys: z.array(hexBytes),
+  signatures: z.array(hexBytes),
+  threshold: u8,
+  bitmap: hexBytes,
+  type: z.literal('multi_ed25519_signature')
+}).meta({
+  id: 'MultiEd25519Signature',
+  description: 'The signatures of some of several keys: the bitmap says which, the threshold how many must sign.'
+})
 
-const singleKey = z.strictObject({ public_key: publicKey, signature: keySignature, type: z.literal('single_key_signature') }).meta({
-  id: 'SingleKeySignature', description: 'One key of any kind, and its signature.'
+const singleKey = z.strictObject({
+  public_key: publicKey,
+  signature: keySignature,
+  type: z.literal('single_key_signature')
+}).meta({
+  id: 'SingleKeySignature',
+  description: 'One key of any kind, and its signature.'
 })
 
 const multiKey = z.strictObject({
@@ -19,36 +33,62 @@ const multiKey = z.strictObject({
   signatures: z.array(z.strictObject({ index: u8, signature: keySignature })),
   signatures_required: u8,
   type: z.literal('multi_key_signature')
-}).meta({ id: 'MultiKeySignature', description: 'The signatures of some of several keys of any kinds, each with the place of its key.' })
+}).meta({
+  id: 'MultiKeySignature',
+  description: 'The signatures of some of several keys of any kinds, each with the place of its key.'
+})
 
-const none = z.strictObject({ type: z.literal('no_account_signature') }).meta({ id: 'NoAccountSignature', description: 'Stands where nobody has signed.' })
+const none = z.strictObject({ type: z.literal('no_account_signature') }).meta({
+  id: 'NoAccountSignature',
+  description: 'Stands where nobody has signed.'
+})
 
 const abstraction = { function_info: z.string(), auth_data: hexBytes }
 
 const abstract = z.strictObject({ ...abstraction, type: z.literal('abstract_signature') }).meta({
-  id: 'AbstractSignature', description: 'What a function of the account itself takes for a signature.'
+  id: 'AbstractSignature',
+  description: 'What a function of the account itself takes for a signature.'
 })
 
 const olderAbstract = z.strictObject({ ...abstraction, type: z.literal('abstraction_signature') }).meta({
-  id: 'AbstractionSignature', description: 'The older name of an abstract signature.'
+  id: 'AbstractionSignature',
+  description: 'The older name of an abstract signature.'
 })
 
 /** How one account has signed. */
-export const accountSignature = z.discriminatedUnion('type', [ed25519, multiEd25519, singleKey, multiKey, none, abstract, olderAbstract]).meta({
-  id: 'AccountSignature', description: 'How one account has signed.'
+export const accountSignature = z.discriminatedUnion('type', [
+  ed25519,
+  multiEd25519,
+  singleKey,
+  multiKey,
+  none,
+  abstract,
+  olderAbstract
+]).meta({
+  id: 'AccountSignature',
+  description: 'How one account has signed.'
 })
 
 const several = {
-  sender: accountSignature, secondary_signer_addresses: z.array(address), secondary_signers: z.array(accountSignature)
+  sender: accountSignature,
+  secondary_signer_addresses: z.array(address),
+  secondary_signers: z.array(accountSignature)
 }
 
 const multiAgent = z.strictObject({ ...several, type: z.literal('multi_agent_signature') }).meta({
-  id: 'MultiAgentSignature', description: 'The signatures of several accounts, in the order of the addresses.'
+  id: 'MultiAgentSignature',
+  description: 'The signatures of several accounts, in the order of the addresses.'
 })
 
 const feePayer = z.strictObject({
-  ...several, fee_payer_address: address, fee_payer_signer: accountSignature, type: z.literal('fee_payer_signature')
-}).meta({ id: 'FeePayerSignature', description: 'The signatures of one or several accounts, and of the one that pays.' })
+  ...several,
+  fee_payer_address: address,
+  fee_payer_signer: accountSignature,
+  type: z.literal('fee_payer_signature')
+}).meta({
+  id: 'FeePayerSignature',
+  description: 'The signatures of one or several accounts, and of the one that pays.'
+})
 
 // The wrapper's name stands where the account's signature had its own, so that only the members tell which it wraps.
 const singleSender = z.union([
@@ -56,11 +96,15 @@ const singleSender = z.union([
   z.strictObject({ ...multiKey.shape, type: z.literal('single_sender') }),
   z.strictObject({ ...abstraction, type: z.literal('single_sender') }),
   z.strictObject({ type: z.literal('single_sender') })
-]).meta({ id: 'SingleSenderSignature', description: 'The signature of one account, with the members of the one that it wraps.' })
+]).meta({
+  id: 'SingleSenderSignature',
+  description: 'The signature of one account, with the members of the one that it wraps.'
+})
 
 /** How a transaction is signed. */
 export const transactionSignature = z.union([
-  z.discriminatedUnion('type', [ed25519, multiEd25519, multiAgent, feePayer, none]), singleSender
+  z.discriminatedUnion('type', [ed25519, multiEd25519, multiAgent, feePayer, none]),
+  singleSender
 ]).meta({ id: 'TransactionSignature', description: 'How a transaction is signed.' })
 
 /** How one account has signed. */

@@ -26,8 +26,13 @@ export const blockMetadataTransaction = z.strictObject({
 
 /** How a block ends that tells nothing more. */
 export const stateCheckpointTransaction = z.strictObject({
-  ...committed, timestamp: u64String, type: z.literal('state_checkpoint_transaction')
-}).meta({ id: 'StateCheckpointTransaction', description: 'How a block ends: `state_checkpoint_hash` is the state at its end.' })
+  ...committed,
+  timestamp: u64String,
+  type: z.literal('state_checkpoint_transaction')
+}).meta({
+  id: 'StateCheckpointTransaction',
+  description: 'How a block ends: `state_checkpoint_hash` is the state at its end.'
+})
 
 const endInfo = z.strictObject({
   block_gas_limit_reached: z.boolean(),
@@ -38,7 +43,10 @@ const endInfo = z.strictObject({
 
 /** How a block ends that tells how full it was. */
 export const blockEpilogueTransaction = z.strictObject({
-  ...committed, timestamp: u64String, block_end_info: endInfo.nullable(), type: z.literal('block_epilogue_transaction')
+  ...committed,
+  timestamp: u64String,
+  block_end_info: endInfo.nullable(),
+  type: z.literal('block_epilogue_transaction')
 }).meta({ id: 'BlockEpilogueTransaction', description: 'How a block ends, and how full it was where that is known.' })
 
 /** How a block begins. */

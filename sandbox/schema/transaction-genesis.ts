@@ -7,10 +7,12 @@ import { committed } from './committed.js'
 
 const writeSet = z.discriminatedUnion('type', [
   z.strictObject({ changes: z.array(change), events: z.array(event), type: z.literal('direct_write_set') }).meta({
-    id: 'DirectWriteSet', description: 'What is left, told thing by thing.'
+    id: 'DirectWriteSet',
+    description: 'What is left, told thing by thing.'
   }),
   z.strictObject({ execute_as: address, script, type: z.literal('script_write_set') }).meta({
-    id: 'ScriptWriteSet', description: 'A script that is run as an account.'
+    id: 'ScriptWriteSet',
+    description: 'A script that is run as an account.'
   })
 ]).meta({ id: 'WriteSet', description: 'What is written past every rule.' })
 
@@ -20,7 +22,10 @@ export const genesisTransaction = z.strictObject({
   payload: z.strictObject({ write_set: writeSet, type: z.literal('write_set_payload') }),
   events: z.array(event),
   type: z.literal('genesis_transaction')
-}).meta({ id: 'GenesisTransaction', description: 'How the chain began, or what its keepers have set right by hand since; it has no timestamp.' })
+}).meta({
+  id: 'GenesisTransaction',
+  description: 'How the chain began, or what its keepers have set right by hand since; it has no timestamp.'
+})
 
 /** What no account has sent. */
 export type GenesisTransaction = z.infer<typeof genesisTransaction>

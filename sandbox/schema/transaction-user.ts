@@ -18,13 +18,21 @@ const request = {
 
 /** A transaction that waits for its block. */
 export const pendingTransaction = z.strictObject({ hash, ...request, type: z.literal('pending_transaction') }).meta({
-  id: 'PendingTransaction', description: 'A transaction that waits for its block.'
+  id: 'PendingTransaction',
+  description: 'A transaction that waits for its block.'
 })
 
 /** What somebody has sent. */
 export const userTransaction = z.strictObject({
-  ...committed, ...request, events: z.array(event), timestamp: u64String, type: z.literal('user_transaction')
-}).meta({ id: 'UserTransaction', description: 'What somebody has sent; `success` and `vm_status` tell what became of it.' })
+  ...committed,
+  ...request,
+  events: z.array(event),
+  timestamp: u64String,
+  type: z.literal('user_transaction')
+}).meta({
+  id: 'UserTransaction',
+  description: 'What somebody has sent; `success` and `vm_status` tell what became of it.'
+})
 
 /** What somebody sends. */
 export type UserRequest = z.infer<z.ZodObject<typeof request>>

@@ -4,7 +4,8 @@ import { address, hexBytes, u64Number, u64String, u8 } from './scalars.js'
 import { committed } from './committed.js'
 
 const several = z.strictObject({ signer_indices: z.array(u64Number), sig: hexBytes.nullable() }).meta({
-  id: 'AggregateSignature', description: 'The signature of several validators in one, with their places.'
+  id: 'AggregateSignature',
+  description: 'The signature of several validators in one, with their places.'
 })
 
 const webKey = z.union([
@@ -17,7 +18,8 @@ const told = { ...committed, events: z.array(event), timestamp: u64String }
 const observedKeys = z.strictObject({
   ...told,
   quorum_certified_update: z.strictObject({
-    update: z.strictObject({ issuer: z.string(), version: u64Number, jwks: z.array(webKey) }), multi_sig: several
+    update: z.strictObject({ issuer: z.string(), version: u64Number, jwks: z.array(webKey) }),
+    multi_sig: several
   }),
   validator_transaction_type: z.literal('observed_jwk_update'),
   type: z.literal('validator_transaction')
@@ -39,8 +41,13 @@ const sharedDecryption = z.strictObject({
 }).meta({ id: 'ChunkyDkgResult', description: 'The key of an epoch that payloads are encrypted with.' })
 
 /** What the validators have agreed on among themselves. */
-export const validatorTransaction = z.discriminatedUnion('validator_transaction_type', [observedKeys, sharedRandomness, sharedDecryption]).meta({
-  id: 'ValidatorTransaction', description: 'What the validators have agreed on among themselves.'
+export const validatorTransaction = z.discriminatedUnion('validator_transaction_type', [
+  observedKeys,
+  sharedRandomness,
+  sharedDecryption
+]).meta({
+  id: 'ValidatorTransaction',
+  description: 'What the validators have agreed on among themselves.'
 })
 
 /** What the validators have agreed on among themselves. */

@@ -5,17 +5,24 @@ import { pendingTransaction, userTransaction } from './transaction-user.js'
 import { validatorTransaction } from './transaction-validator.js'
 
 const kinds = [
-  userTransaction, genesisTransaction, blockMetadataTransaction, stateCheckpointTransaction, blockEpilogueTransaction, validatorTransaction
+  userTransaction,
+  genesisTransaction,
+  blockMetadataTransaction,
+  stateCheckpointTransaction,
+  blockEpilogueTransaction,
+  validatorTransaction
 ] as const
 
 /** A transaction that the chain has taken. */
 export const committedTransaction = z.discriminatedUnion('type', kinds).meta({
-  id: 'CommittedTransaction', description: 'A transaction that the chain has taken.'
+  id: 'CommittedTransaction',
+  description: 'A transaction that the chain has taken.'
 })
 
 /** A transaction, taken or waiting. */
 export const transaction = z.discriminatedUnion('type', [pendingTransaction, ...kinds]).meta({
-  id: 'Transaction', description: 'A transaction, of one of the kinds.'
+  id: 'Transaction',
+  description: 'A transaction, of one of the kinds.'
 })
 
 /** A transaction that the chain has taken. */

@@ -5,8 +5,8 @@ export type Accept = 'json' | 'bcs'
 export const mediaTypes: Record<Accept, string> = { json: 'application/json', bcs: 'application/x-bcs' }
 
 /**
- * A list's item or a line's value without the blanks that may stand around it (RFC 9110, section 5.6.3): `trim` would take off more, such as a byte A0,
- * and a pattern would take quadratic time where there are many.
+ * A list's item or a line's value without the blanks that may stand around it (RFC 9110, section 5.6.3): `trim` would
+ * take off more, such as a byte A0, and a pattern would take quadratic time where there are many.
  */
 export function withoutBlanks (text: string): string {
   let from = 0
@@ -21,8 +21,9 @@ function isBlank (char: string | undefined): boolean {
 }
 
 /**
- * Which representation a client's Accept means to a node: the first item that is exactly one of the two types.
- * An item with any parameter, q included, never matches there, so sorting by q cannot change which comes first (facts, section 3).
+ * Which representation a client's Accept means to a node: the first item that is exactly one of the two types. An item
+ * with any parameter, q included, never matches there, so sorting by q cannot change which comes first (facts, section
+ * 3).
  */
 export function readAccept (header: string | undefined): Accept {
   for (const item of (header ?? '').split(',')) {

@@ -1,6 +1,9 @@
 const [zero, nine, lowerA, lowerF] = [0x30, 0x39, 0x61, 0x66]
 
-/** The 64 hex digits, lower case, of an address in any spelling; the prefix is optional and its x lower case (facts, section 4). */
+/**
+ * The 64 hex digits, lower case, of an address in any spelling; the prefix is optional and its x lower case (facts,
+ * section 4).
+ */
 export function readAddress (text: string): string | undefined {
   return padded(text.startsWith('0x') ? text.slice(2) : text)
 }

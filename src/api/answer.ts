@@ -3,7 +3,7 @@ import { membersIn, textIn } from './json-scan.js'
 
 /** What of a body is still to come from the node; whoever does not read it to its end must let go of it. */
 export interface Rest extends AsyncIterable<Uint8Array> {
-  destroy (): void
+  destroy(): void
 }
 
 /** A node's answer to one read; the body is the node's, byte for byte (law 2). */
@@ -14,7 +14,9 @@ export interface Answer {
   readonly body: Buffer
   /** The rest of a body that is not gathered; undefined where the answer is whole. */
   readonly rest: Rest | undefined
-  /** Whether its end was marked, by a length or a last chunk; one that ends with its connection may have been cut short. */
+  /**
+   * Whether its end was marked, by a length or a last chunk; one that ends with its connection may have been cut short.
+   */
   readonly isFramed: boolean
   /** The position stamped on this very answer; undefined where the node sent none. */
   readonly stamped: StampedPosition | undefined
@@ -40,7 +42,10 @@ export function contentTypeOf (answer: Answer): string {
   return headerOf(answer, 'content-type') ?? ''
 }
 
-/** The bare media type of an answer, lower case; empty where there is none, or two of which nobody knows which a client would take. */
+/**
+ * The bare media type of an answer, lower case; empty where there is none, or two of which nobody knows which a client
+ * would take.
+ */
 export function mediaTypeOf (answer: Answer): string {
   const text = contentTypeOf(answer)
   return text.includes(',') ? '' : text.split(';', 1).join('').trim().toLowerCase()
@@ -52,7 +57,10 @@ export function isCoded (answer: Answer): boolean {
   return coding !== undefined && coding !== '' && coding !== 'identity'
 }
 
-/** Whether this is the not-found that is a fact of history: what was asked for does not exist at the version read (law 3). */
+/**
+ * Whether this is the not-found that is a fact of history: what was asked for does not exist at the version read (law
+ * 3).
+ */
 export function isNotFound (answer: Answer, code: string | undefined): boolean {
   if (code === undefined || answer.status !== 404 || mediaTypeOf(answer) !== 'application/json') return false
   // Not by a parser that takes the last of two codes: what says two things is certain of none.

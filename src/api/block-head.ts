@@ -6,7 +6,9 @@ export interface BlockHead {
   readonly height: bigint
   readonly first: bigint
   readonly last: bigint
-  /** How many transactions the body may hold, one number for each way to read it; empty when it comes without any list. */
+  /**
+   * How many transactions the body may hold, one number for each way to read it; empty when it comes without any list.
+   */
   readonly counts: readonly number[]
 }
 

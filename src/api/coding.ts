@@ -1,4 +1,7 @@
-/** The content codings that answers can be sent in; of two that a client likes equally the first is taken, since it packs tighter. */
+/**
+ * The content codings that answers can be sent in; of two that a client likes equally the first is taken, since it
+ * packs tighter.
+ */
 export const codings = ['br', 'gzip'] as const
 
 /** A content coding that answers can be sent in. */
@@ -8,8 +11,8 @@ export type Coding = typeof codings[number]
 type Weights = Partial<Record<Coding | 'identity' | '*', number>>
 
 /**
- * Which codings a client takes, best first; never one that it did not ask for (RFC 9110, section 12.5.3), since some clients cannot unpack it.
- * A coding that it likes less than the plain body is left out.
+ * Which codings a client takes, best first; never one that it did not ask for (RFC 9110, section 12.5.3), since some
+ * clients cannot unpack it. A coding that it likes less than the plain body is left out.
  */
 export function codingsFor (acceptEncoding: string | undefined): readonly Coding[] {
   if (acceptEncoding === undefined) return []
@@ -42,10 +45,13 @@ function nameOf (text: string): keyof Weights | undefined {
     case 'br':
     case 'gzip':
     case 'identity':
-    case '*': return text
+    case '*':
+      return text
     // The same coding under its old name (RFC 9110, section 8.4.1.3).
-    case 'x-gzip': return 'gzip'
-    default: return undefined
+    case 'x-gzip':
+      return 'gzip'
+    default:
+      return undefined
   }
 }
 

@@ -1,7 +1,9 @@
 /** Reads one parameter's decoded text into its canonical spelling; undefined for what cannot be valid. */
 export type ReadParameter = (text: string) => string | undefined
 
-/** A parameter in a path. Nodes decode some of them twice (facts, section 4), and what they read is what must be keyed. */
+/**
+ * A parameter in a path. Nodes decode some of them twice (facts, section 4), and what they read is what must be keyed.
+ */
 export interface PathParameter {
   readonly name: string
   readonly read: ReadParameter
@@ -9,9 +11,10 @@ export interface PathParameter {
 }
 
 /**
- * What an answer can be kept by. `version`: the state at the ledger version in the query; `block`: the block of the version that the path ends in;
- * `height`: the block of the height that it ends in; `transaction`: the one of the version that it ends in; `hash`: the one of the hash that it ends in,
- * once it is committed; `list`: transactions from a version on; `page`: events from a sequence number on; `moment`: nothing, it is of the moment.
+ * What an answer can be kept by. `version`: the state at the ledger version in the query; `block`: the block of the
+ * version that the path ends in; `height`: the block of the height that it ends in; `transaction`: the one of the
+ * version that it ends in; `hash`: the one of the hash that it ends in, once it is committed; `list`: transactions from
+ * a version on; `page`: events from a sequence number on; `moment`: nothing, it is of the moment.
  */
 export type Keying = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moment'
 
@@ -35,7 +38,9 @@ export interface Endpoint<Name extends string = string> {
   readonly keyedBy: Keying
   /** The code of a not-found that is a fact of history too: what is not there at a version never was (law 3). */
   readonly notFound: string | undefined
-  /** Whether the node's release shows in the JSON (facts, section 6, catch 1); a name is the flag that makes it show. */
+  /**
+   * Whether the node's release shows in the JSON (facts, section 6, catch 1); a name is the flag that makes it show.
+   */
   readonly renderedByRelease: boolean | 'with_transactions'
   /** Whether nodes take writes under the same path, by another method; these are none of varve's reads. */
   readonly isWrittenToo: boolean

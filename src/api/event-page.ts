@@ -15,9 +15,15 @@ export interface EventPage {
   readonly lowestVersion: bigint | undefined
   /** The highest ledger version among the events. */
   readonly highestVersion: bigint | undefined
-  /** The path of the one stream that all of them are of, by its guid; undefined on an empty page, and where that is not certain. */
+  /**
+   * The path of the one stream that all of them are of, by its guid; undefined on an empty page, and where that is not
+   * certain.
+   */
   readonly stream: string | undefined
-  /** Where each event begins, and where one after the last would; undefined where anything but a comma stands between them. */
+  /**
+   * Where each event begins, and where one after the last would; undefined where anything but a comma stands between
+   * them.
+   */
   readonly offsets: Uint32Array | undefined
 }
 
@@ -58,7 +64,10 @@ export function versionAt (body: Buffer, from: number, to: number): bigint | und
 
 // What a read by creation number has as its path, so that both ways of reading a stream have one name.
 function streamOf ([first, ...others]: readonly Event[]): string | undefined {
-  if (first === undefined || others.some(({ creation, account }) => creation !== first.creation || account !== first.account)) return undefined
+  if (
+    first === undefined ||
+    others.some(({ creation, account }) => creation !== first.creation || account !== first.account)
+  ) return undefined
   const address = readAddress(first.account)
   const creation = readU64(first.creation)
   return address === undefined || creation === undefined ? undefined : `/v1/accounts/0x${address}/events/${creation}`
@@ -85,7 +94,9 @@ function readEvent (body: Buffer, item: Span): Event | undefined {
   const version = u64In(body, members?.get('version'))
   const creation = textIn(body, parts?.get('creation_number'))
   const account = textIn(body, parts?.get('account_address'))
-  if (sequence === undefined || version === undefined || creation === undefined || account === undefined) return undefined
+  if (sequence === undefined || version === undefined || creation === undefined || account === undefined) {
+    return undefined
+  }
   return { sequence, version, creation, account }
 }
 
@@ -96,5 +107,8 @@ function follows (event: Event, before: Event | undefined): boolean {
 }
 
 function furthest (versions: readonly bigint[], isFurther: (a: bigint, b: bigint) => boolean): bigint | undefined {
-  return versions.reduce<bigint | undefined>((found, version) => found === undefined || isFurther(version, found) ? version : found, undefined)
+  return versions.reduce<bigint | undefined>(
+    (found, version) => found === undefined || isFurther(version, found) ? version : found,
+    undefined
+  )
 }

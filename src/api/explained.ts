@@ -14,27 +14,48 @@ export interface Said {
 }
 
 // What a transaction commits to: no release and no setting of a node shows in these (facts, section 6, catches 2 to 4).
-const committed = ['version', 'hash', 'state_change_hash', 'event_root_hash', 'state_checkpoint_hash', 'accumulator_root_hash', 'gas_used', 'success', 'timestamp']
+const committed = [
+  'version',
+  'hash',
+  'state_change_hash',
+  'event_root_hash',
+  'state_checkpoint_hash',
+  'accumulator_root_hash',
+  'gas_used',
+  'success',
+  'timestamp'
+]
 // Of an event only the payload is decoded, of a module only the ABI.
 const numbered = ['version', 'guid', 'sequence_number', 'type']
 const stored = ['bytecode']
 const typed = ['type']
 
 /**
- * Whether two nodes, or one at two times, may have said both of these of the same history: a release renders what it knows, an operator sets how long pages are,
- * and transactions and events are decoded by the modules of the head (facts, section 6).
+ * Whether two nodes, or one at two times, may have said both of these of the same history: a release renders what it
+ * knows, an operator sets how long pages are, and transactions and events are decoded by the modules of the head
+ * (facts, section 6).
  */
 export function isExplained (read: Read, one: Said, other: Said): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read
-  if (accept === 'bcs') return takesCursor && isLongerInBcs(name === 'account_modules' ? modulesInBcs : resourcesInBcs, one, other)
+  if (accept === 'bcs') {
+    return takesCursor && isLongerInBcs(name === 'account_modules' ? modulesInBcs : resourcesInBcs, one, other)
+  }
   if (takesCursor) return isSameListing(name === 'account_modules' ? stored : typed, one, other)
   if (name === 'account_module') return haveSame(stored, one, whole(one), other, whole(other))
   switch (keyedBy) {
-    case 'block': case 'height': return hasSameTransactions(one, other)
-    case 'list': return isSameRun(one, other)
-    case 'transaction': case 'hash': return haveSame(committed, one, whole(one), other, whole(other))
-    case 'page': return haveSame(numbered, one, itemsIn(one.body), other, itemsIn(other.body))
-    case 'version': case 'moment': return mayBeRenderedOtherwise(one, other)
+    case 'block':
+    case 'height':
+      return hasSameTransactions(one, other)
+    case 'list':
+      return isSameRun(one, other)
+    case 'transaction':
+    case 'hash':
+      return haveSame(committed, one, whole(one), other, whole(other))
+    case 'page':
+      return haveSame(numbered, one, itemsIn(one.body), other, itemsIn(other.body))
+    case 'version':
+    case 'moment':
+      return mayBeRenderedOtherwise(one, other)
   }
 }
 
@@ -81,18 +102,32 @@ function hasSameTransactions (one: Said, other: Said): boolean {
   const [a, b] = [membersIn(one.body), membersIn(other.body)]
   const [ofA, ofB] = [a?.get('transactions'), b?.get('transactions')]
   if (a === undefined || b === undefined || ofA === undefined || ofB === undefined) return false
-  const isSame = [...a].every(([name, span]) => name === 'transactions' || textOf(one, span) === textOf(other, b.get(name)))
+  const isSame = [...a].every(([name, span]) =>
+    name === 'transactions' || textOf(one, span) === textOf(other, b.get(name))
+  )
   return isSame && haveSame(committed, one, itemsIn(one.body, ofA), other, itemsIn(other.body, ofB))
 }
 
-/** Whether all items are the same in these members, and in all others unless another release may have rendered them, or they were decoded further. */
-function haveSame (names: readonly string[], one: Said, a: Span[] | undefined, other: Said, b: Span[] | undefined): boolean {
+/**
+ * Whether all items are the same in these members, and in all others unless another release may have rendered them, or
+ * they were decoded further.
+ */
+function haveSame (
+  names: readonly string[],
+  one: Said,
+  a: Span[] | undefined,
+  other: Said,
+  b: Span[] | undefined
+): boolean {
   if (a === undefined || b === undefined || a.length !== b.length) return false
   return a.every((item, at) => {
     const its = b[at]
     if (its === undefined || textOf(one, item) === textOf(other, its)) return true
     const [ofA, ofB] = [membersIn(one.body, item), membersIn(other.body, its)]
-    return ofA !== undefined && ofB !== undefined && names.every(name => textOf(one, ofA.get(name)) === textOf(other, ofB.get(name))) &&
-      (mayBeRenderedOtherwise(one, other) || differInShapeAlone({ body: one.body, span: item }, { body: other.body, span: its }))
+    return ofA !== undefined && ofB !== undefined && names.every(name =>
+      textOf(one, ofA.get(name)) === textOf(other, ofB.get(name))
+    ) &&
+      (mayBeRenderedOtherwise(one, other) ||
+        differInShapeAlone({ body: one.body, span: item }, { body: other.body, span: its }))
   })
 }

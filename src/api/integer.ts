@@ -2,7 +2,10 @@ const plus = 0x2b
 const zero = 0x30
 const nine = 0x39
 
-/** An unsigned integer as nodes parse it: leading zeros and one leading `+` are fine, nothing else is (facts, section 4). */
+/**
+ * An unsigned integer as nodes parse it: leading zeros and one leading `+` are fine, nothing else is (facts, section
+ * 4).
+ */
 function readUnsigned (text: string, max: string): bigint | undefined {
   const digits = digitsIn(text, max)
   return digits === undefined ? undefined : BigInt(digits)
@@ -14,7 +17,10 @@ export const readU64 = (text: string): bigint | undefined => readUnsigned(text, 
 /** Page limits. */
 export const readU16 = (text: string): bigint | undefined => readUnsigned(text, '65535')
 
-/** Spells an integer of a wide type in one way, any other text as it is; undefined for other types: the narrow ones are numbers, compared as text. */
+/**
+ * Spells an integer of a wide type in one way, any other text as it is; undefined for other types: the narrow ones are
+ * numbers, compared as text.
+ */
 export function integerSpelling (typeName: string): ((text: string) => string) | undefined {
   const [, sign, width] = /^([ui])(64|128|256)$/.exec(typeName) ?? []
   if (width === undefined) return undefined
@@ -33,7 +39,10 @@ function unsignedUpTo (max: bigint): (text: string) => string {
   return text => digitsIn(text, most) ?? text
 }
 
-/** The digits without leading zeros; not by way of BigInt, which takes quadratic time, and too long for each of a hundred thousand. */
+/**
+ * The digits without leading zeros; not by way of BigInt, which takes quadratic time, and too long for each of a
+ * hundred thousand.
+ */
 function digitsIn (text: string, max: string): string | undefined {
   let from = text.charCodeAt(0) === plus ? 1 : 0
   for (let at = from; at < text.length; at++) {
@@ -42,5 +51,7 @@ function digitsIn (text: string, max: string): string | undefined {
   }
   while (from < text.length - 1 && text.charCodeAt(from) === zero) from++
   const digits = text.slice(from)
-  return digits !== '' && (digits.length < max.length || (digits.length === max.length && digits <= max)) ? digits : undefined
+  return digits !== '' && (digits.length < max.length || (digits.length === max.length && digits <= max))
+    ? digits
+    : undefined
 }

@@ -25,5 +25,7 @@ export function stringIn (body: JsonObject, name: string): string {
 }
 
 function isJson (contentType: string | undefined): boolean {
-  return /^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)[ \t]*(?:;|$)/i.test(withoutBlanks(contentType ?? ''))
+  return /^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)[ \t]*(?:;|$)/i.test(
+    withoutBlanks(contentType ?? '')
+  )
 }

@@ -10,8 +10,8 @@ const [upperE, lowerE, lowerU] = [0x45, 0x65, 0x75]
 const simpleEscapes = '"\\/bfnrt'
 
 /**
- * The texts of an object's values by the texts of its names, where the whole text is one JSON object; undefined for any other text, and where
- * one nests too deep or repeats a member: a node may take either of the two.
+ * The texts of an object's values by the texts of its names, where the whole text is one JSON object; undefined for any
+ * other text, and where one nests too deep or repeats a member: a node may take either of the two.
  */
 export function checkedMembers (text: string): ReadonlyMap<string, string> | undefined {
   try {
@@ -69,7 +69,10 @@ class Checker {
     if (depth > maxDepth) throw new Broken()
     this.#at++
     if (this.#next() === closeBracket) this.#at++
-    else do this.#value(depth); while (this.#goesOn(closeBracket))
+    else {
+      do this.#value(depth)
+      while (this.#goesOn(closeBracket))
+    }
   }
 
   #object (depth: number, texts?: Map<string, string>): void {

@@ -17,7 +17,10 @@ export class JsonObject {
     return this.#texts.size
   }
 
-  /** The text of a member's value, digits and escapes as they came, blanks dropped; undefined where there is no such member. */
+  /**
+   * The text of a member's value, digits and escapes as they came, blanks dropped; undefined where there is no such
+   * member.
+   */
   textOf (name: string): string | undefined {
     const text = this.#texts.get(`"${name}"`)
     return text === undefined ? undefined : withoutBlanks(text)

@@ -1,7 +1,10 @@
 import { readU64 } from './integer.js'
 
 /** The bytes [from, to) of one JSON value, blanks around it excluded. */
-export interface Span { readonly from: number, readonly to: number }
+export interface Span {
+  readonly from: number
+  readonly to: number
+}
 
 const quote = 0x22
 const comma = 0x2c
@@ -25,7 +28,10 @@ function tableOf (holds: (byte: number) => boolean): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => Number(holds(byte)))
 }
 
-/** The members of an object, or of a whole body that is one, by name; undefined when it is none, is broken or repeats a name. */
+/**
+ * The members of an object, or of a whole body that is one, by name; undefined when it is none, is broken or repeats a
+ * name.
+ */
 export function membersIn (bytes: Buffer, object: Span = all(bytes)): Map<string, Span> | undefined {
   const members = new Map<string, Span>()
   const isWhole = walk(bytes, object, brace, (text, from) => {
@@ -52,7 +58,8 @@ export function itemsIn (bytes: Buffer, array: Span = all(bytes)): Span[] | unde
 
 /** How many items an array has; undefined when it is none or is broken. */
 export function countItems (bytes: Buffer, array: Span = all(bytes)): number | undefined {
-  // Not by `itemsIn`: spans for eight megabytes of the smallest items take half a second and far more memory than the body.
+  // Not by `itemsIn`: spans for eight megabytes of the smallest items take half a second and far more memory than the
+  // body.
   let count = 0
   const isWhole = walk(bytes, array, bracket, (text, from) => {
     count++
@@ -82,7 +89,12 @@ function all (bytes: Buffer): Span {
 }
 
 /** Visits what stands between the commas, and is told where that ends; false when anything is broken. */
-function walk (bytes: Buffer, { from, to }: Span, opening: number, visit: (text: Buffer, from: number) => number): boolean {
+function walk (
+  bytes: Buffer,
+  { from, to }: Span,
+  opening: number,
+  visit: (text: Buffer, from: number) => number
+): boolean {
   const text = bytes.subarray(0, to)
   let at = pastBlanks(text, from)
   if (text[at] !== opening) return false

@@ -17,8 +17,9 @@ export function textOf ({ body }: Pick<Value, 'body'>, span: Span | undefined): 
 }
 
 /**
- * Whether two values differ by no more than how far they were decoded (facts, section 6): a member that one release knows and another does not, a change or an
- * event that could not be decoded and was left out, bytes in hex or what they mean, null or what an index says. Where both have a value of one kind it must be the same.
+ * Whether two values differ by no more than how far they were decoded (facts, section 6): a member that one release
+ * knows and another does not, a change or an event that could not be decoded and was left out, bytes in hex or what
+ * they mean, null or what an index says. Where both have a value of one kind it must be the same.
  */
 export function differInShapeAlone (one: Value, other: Value, depth = 0): boolean {
   const [a, b] = [kindOf(one), kindOf(other)]
@@ -29,14 +30,16 @@ export function differInShapeAlone (one: Value, other: Value, depth = 0): boolea
 
 function haveItemsAlike (one: Value, other: Value, depth: number): boolean {
   const [a, b] = [itemsIn(one.body, one.span), itemsIn(other.body, other.span)]
-  return a !== undefined && b !== undefined && (a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth)))
+  return a !== undefined && b !== undefined &&
+    (a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth)))
 }
 
 function haveMembersAlike (one: Value, other: Value, depth: number): boolean {
   const [a, b] = [membersIn(one.body, one.span), membersIn(other.body, other.span)]
   if (a === undefined || b === undefined) return false
   // How an event is numbered, and a failure put in words, depends on settings and on the modules of the head.
-  const isFree = (name: string): boolean => name === 'vm_status' || (a.has('guid') && (name === 'guid' || name === 'sequence_number'))
+  const isFree = (name: string): boolean =>
+    name === 'vm_status' || (a.has('guid') && (name === 'guid' || name === 'sequence_number'))
   return [...a].every(([name, span]) => isFree(name) || isAlike(one, span, other, b.get(name), depth))
 }
 

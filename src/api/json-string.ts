@@ -1,21 +1,29 @@
 const controls: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
 const needsEscape = /["\\\p{Cc}]/u
 
-/** The value of a valid JSON string. By hand, since `JSON.parse` costs a microsecond a call and hashes short ones without a secret. */
+/**
+ * The value of a valid JSON string. By hand, since `JSON.parse` costs a microsecond a call and hashes short ones
+ * without a secret.
+ */
 export function unescaped (text: string): string {
   let value = ''
   let copiedTo = 1
   for (let at = text.indexOf('\\'); at !== -1; at = text.indexOf('\\', copiedTo)) {
     const letter = text.charAt(at + 1)
     const to = letter === 'u' ? at + 6 : at + 2
-    const sign = letter === 'u' ? String.fromCharCode(Number.parseInt(text.slice(at + 2, to), 16)) : controls[letter] ?? letter
+    const sign = letter === 'u'
+      ? String.fromCharCode(Number.parseInt(text.slice(at + 2, to), 16))
+      : controls[letter] ?? letter
     value += text.slice(copiedTo, at) + sign
     copiedTo = to
   }
   return value + text.slice(copiedTo, -1)
 }
 
-/** The JSON of a text. By hand, since `JSON.stringify` costs ten times as much for a short one, and there may be hundreds of thousands. */
+/**
+ * The JSON of a text. By hand, since `JSON.stringify` costs ten times as much for a short one, and there may be
+ * hundreds of thousands.
+ */
 export function quoted (text: string): string {
   return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`
 }

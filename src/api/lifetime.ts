@@ -8,9 +8,25 @@ import { readTransaction, readTransactions, type Transaction, type TransactionRu
 
 /** Why an answer was not kept: the closed list that metric, log and Cache-Status share (law 3). */
 export const notKeptReasons = [
-  'status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete',
-  'wrong_block', 'newest_block', 'truncated_block', 'wrong_transaction', 'pending_transaction',
-  'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable'
+  'status',
+  'no_position',
+  'wrong_chain',
+  'wrong_type',
+  'wrong_coding',
+  'vetoed',
+  'outside_window',
+  'too_large',
+  'incomplete',
+  'wrong_block',
+  'newest_block',
+  'truncated_block',
+  'wrong_transaction',
+  'pending_transaction',
+  'empty_page',
+  'short_page',
+  'gapped_page',
+  'pruned_page',
+  'unreadable'
 ] as const
 
 /** One reason of the closed list. */
@@ -18,7 +34,10 @@ export type NotKeptReason = typeof notKeptReasons[number]
 
 /** What an answer is judged against. */
 export interface Bounds {
-  /** How long a full page of events is believed: the path to its stream can come to mean another one (facts, section 6, catch 5). */
+  /**
+   * How long a full page of events is believed: the path to its stream can come to mean another one (facts, section 6,
+   * catch 5).
+   */
   readonly eventsTtlMs: number
 }
 
@@ -45,7 +64,8 @@ export interface Judged {
   readonly verdict: Verdict
 }
 
-// Names in Vary that varve keys by or never sends upstream; any other means the answer depends on what is not in the key.
+// Names in Vary that varve keys by or never sends upstream; any other means the answer depends on what is not in the
+// key.
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
 
 /**
@@ -58,9 +78,13 @@ export function untruth (read: Read, answer: Answer): NotKeptReason | undefined 
   if (!answer.isFramed) return 'incomplete'
   if (isCoded(answer)) return 'wrong_coding'
   // Node info need not bear one; there the body alone tells an error.
-  if (answer.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(answer) !== undefined)) return 'no_position'
+  if (answer.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(answer) !== undefined)) {
+    return 'no_position'
+  }
   // No node knows a version above its own head; showing that head with it would deny the version (law 4).
-  if (answer.stamped !== undefined && read.speaksOf !== undefined && read.speaksOf > answer.stamped.position.head.version) return 'outside_window'
+  if (
+    answer.stamped !== undefined && read.speaksOf !== undefined && read.speaksOf > answer.stamped.position.head.version
+  ) return 'outside_window'
   return mediaTypeOf(answer) === mediaTypes[read.accept] ? undefined : 'wrong_type'
 }
 
@@ -71,14 +95,22 @@ export function judge (read: Read, answer: Answer, bounds: Bounds): Verdict {
   // What bears no position is no word on any version.
   if (answer.stamped === undefined) return refused('no_position')
   const { head, oldest } = answer.stamped.position
-  if (read.page !== undefined) return judgePage(read, read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
+  if (read.page !== undefined) {
+    return judgePage(read, read.page, readEventPage(answer.body), oldest.version, head.version, bounds)
+  }
   const { keyedBy } = read.endpoint
-  if (keyedBy === 'hash' && read.isOpen) return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
+  if (keyedBy === 'hash' && read.isOpen) {
+    return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
+  }
   if (keyedBy === 'height') return judgeBlock(read, readBlockHead(answer.body, read.accept), oldest.version, head)
-  if (read.speaksOf === undefined || read.speaksOf < oldest.version || read.speaksOf > head.version) return refused('outside_window')
+  if (read.speaksOf === undefined || read.speaksOf < oldest.version || read.speaksOf > head.version) {
+    return refused('outside_window')
+  }
   if (keyedBy === 'list') return judgeList(read, read.speaksOf, readTransactions(answer.body), head.version)
   if (keyedBy === 'block') return judgeBlock(read, readBlockHead(answer.body, read.accept), oldest.version, head)
-  if (keyedBy === 'transaction' && read.accept === 'json') return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
+  if (keyedBy === 'transaction' && read.accept === 'json') {
+    return judgeTransaction(read, readTransaction(answer.body), oldest.version, head.version)
+  }
   return kept({})
 }
 
@@ -91,9 +123,16 @@ export function whyNeverKept ({ endpoint }: Read, answer: Answer): NotKeptReason
   return answer.isVetoVoid !== true && isVetoed(answer) ? 'vetoed' : undefined
 }
 
-function judgeBlock ({ speaksOf, height, query }: Read, block: BlockHead | undefined, oldest: bigint, head: Head): Verdict {
+function judgeBlock (
+  { speaksOf, height, query }: Read,
+  block: BlockHead | undefined,
+  oldest: bigint,
+  head: Head
+): Verdict {
   if (block === undefined) return refused('unreadable')
-  const isAsked = height === undefined ? speaksOf !== undefined && speaksOf >= block.first && speaksOf <= block.last : height === block.height
+  const isAsked = height === undefined
+    ? speaksOf !== undefined && speaksOf >= block.first && speaksOf <= block.last
+    : height === block.height
   // No node knows a block above its own head.
   if (!isAsked || block.first > head.version) return refused('wrong_block')
   if (block.last < oldest) return refused('outside_window')
@@ -106,7 +145,12 @@ function judgeBlock ({ speaksOf, height, query }: Read, block: BlockHead | undef
   return kept({ block })
 }
 
-function judgeTransaction ({ path, speaksOf }: Read, transaction: Transaction | undefined, oldest: bigint, head: bigint): Verdict {
+function judgeTransaction (
+  { path, speaksOf }: Read,
+  transaction: Transaction | undefined,
+  oldest: bigint,
+  head: bigint
+): Verdict {
   if (transaction === undefined) return refused('unreadable')
   const { version, hash } = transaction
   if (speaksOf === undefined ? !path.endsWith(`/${hash}`) : version !== speaksOf) return refused('wrong_transaction')
@@ -126,20 +170,34 @@ function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefi
   return last === head && count < Number(limit ?? count + 1) ? refused('short_page') : kept({ lowestVersion: start })
 }
 
-function judgePage (read: Read, asked: NonNullable<Read['page']>, page: EventPage | undefined, oldest: bigint, head: bigint, { eventsTtlMs }: Bounds): Verdict {
+function judgePage (
+  read: Read,
+  asked: NonNullable<Read['page']>,
+  page: EventPage | undefined,
+  oldest: bigint,
+  head: bigint,
+  { eventsTtlMs }: Bounds
+): Verdict {
   // Of another stream than the path names it cannot be.
-  if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) return refused('unreadable')
+  if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) {
+    return refused('unreadable')
+  }
   const { first, lowestVersion, highestVersion } = page
   // A node that has pruned the events asked for may go on with the first that it has.
   if (first !== undefined && first > asked.start) return refused('pruned_page')
   if (page.count < asked.limit) return refused(page.count === 0 ? 'empty_page' : 'short_page')
   if (page.count > asked.limit || first !== asked.start || !page.isContiguous) return refused('gapped_page')
-  if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) return refused('outside_window')
+  if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) {
+    return refused('outside_window')
+  }
   return kept({ ttlMs: eventsTtlMs, lowestVersion, page })
 }
 
 function kept (lifetime: Partial<Lifetime>): Verdict {
-  return { lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, page: undefined, ...lifetime }, notKept: undefined }
+  return {
+    lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, page: undefined, ...lifetime },
+    notKept: undefined
+  }
 }
 
 function refused (notKept: NotKeptReason): Verdict {

@@ -2,7 +2,10 @@ const addressBytes = 32
 // Enough for every length that BCS allows.
 const maxLengthBytes = 5
 
-/** The modules of a listing in BCS, each as it stands: an address, a name and the bytecode; undefined for what is no such listing. */
+/**
+ * The modules of a listing in BCS, each as it stands: an address, a name and the bytecode; undefined for what is no
+ * such listing.
+ */
 export function modulesInBcs (body: Buffer): string[] | undefined {
   const count = lengthAt(body, 0)
   if (count === undefined) return undefined

@@ -37,7 +37,10 @@ export const hash: ReadParameter = text => {
   return digits && `0x${digits.toLowerCase()}`
 }
 
-/** Where a listing goes on: opaque but for its digits, and for what varve itself has put before them: what it encodes is the node's own affair. */
+/**
+ * Where a listing goes on: opaque but for its digits, and for what varve itself has put before them: what it encodes is
+ * the node's own affair.
+ */
 export const cursor: ReadParameter = text => {
   const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
   return digits !== undefined && isPinned(digits) && readPinned(digits) === undefined ? undefined : digits

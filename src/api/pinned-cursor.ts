@@ -8,7 +8,10 @@ export interface PinnedCursor {
 const mark = '7661727665'
 const versionDigits = 16
 
-/** The cursor that clients see of a listing which goes on at a version; what a varve behind this one has pinned is pinned anew. */
+/**
+ * The cursor that clients see of a listing which goes on at a version; what a varve behind this one has pinned is
+ * pinned anew.
+ */
 export function pinCursor (version: bigint, own: string): string {
   return `${mark}${version.toString(16).padStart(versionDigits, '0')}${ownCursor(own)}`
 }

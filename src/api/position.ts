@@ -42,7 +42,15 @@ export function isFamily (text: string): boolean {
 }
 
 // What follows the prefix of a family in the names of its lines, in the order in which nodes send them.
-const lineNames = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height']
+const lineNames = [
+  'chain-id',
+  'ledger-version',
+  'ledger-oldest-version',
+  'ledger-timestampusec',
+  'epoch',
+  'block-height',
+  'oldest-block-height'
+]
 
 // Every answer is read by them, and nodes use one or two families; whatever a node makes up, these stay few (law 10).
 const knownNames = new Map<string, readonly string[]>()
@@ -71,7 +79,9 @@ export function readPosition (headers: Headers): StampedPosition | undefined {
     if (position !== undefined) found.push({ position, family })
   }
   // A varve in front of a varve sends both its own and the node's names; the node's are the family to learn.
-  const [first] = found.sort((a, b) => Number(a.family === specificationFamily) - Number(b.family === specificationFamily))
+  const [first] = found.sort((a, b) =>
+    Number(a.family === specificationFamily) - Number(b.family === specificationFamily)
+  )
   return first !== undefined && found.every(other => samePosition(other.position, first.position)) ? first : undefined
 }
 
@@ -85,7 +95,15 @@ export function samePosition (a: Position, b: Position): boolean {
 
 /** The header lines of a position under the names of a family, flat. */
 export function positionLines ({ chainId, head, oldest }: Position, names: readonly string[]): string[] {
-  const values = [chainId, head.version, oldest.version, head.timestampUsec, head.epoch, head.blockHeight, oldest.blockHeight]
+  const values = [
+    chainId,
+    head.version,
+    oldest.version,
+    head.timestampUsec,
+    head.epoch,
+    head.blockHeight,
+    oldest.blockHeight
+  ]
   const lines: string[] = []
   for (let at = 0; at < values.length; at++) {
     const [name = '', value] = [names[at], values[at]]
@@ -94,16 +112,23 @@ export function positionLines ({ chainId, head, oldest }: Position, names: reado
   return lines
 }
 
-// The year 2255: a later time is no time, and what was believed once could never be corrected, since every true answer would be of an older chain (law 7).
+// The year 2255: a later time is no time, and what was believed once could never be corrected, since every true answer
+// would be of an older chain (law 7).
 const latestUsec = 2n ** 53n
 
 function readFamily (headers: Headers, family: string): Position | undefined {
   // A listing would go on at one of two places, and nobody knows at which.
   if (Array.isArray(headers[`${family}cursor`])) return undefined
-  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = namesOf(family).map(name => readNumber(headers[name]))
-  if (chainId === undefined || version === undefined || oldestVersion === undefined || timestampUsec === undefined ||
-    blockHeight === undefined || oldestHeight === undefined) return undefined
-  if (chainId > 255n || timestampUsec > latestUsec || oldestVersion > version || oldestHeight > blockHeight) return undefined
+  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = namesOf(family).map(name =>
+    readNumber(headers[name])
+  )
+  if (
+    chainId === undefined || version === undefined || oldestVersion === undefined || timestampUsec === undefined ||
+    blockHeight === undefined || oldestHeight === undefined
+  ) return undefined
+  if (chainId > 255n || timestampUsec > latestUsec || oldestVersion > version || oldestHeight > blockHeight) {
+    return undefined
+  }
   return {
     chainId: Number(chainId),
     head: { version, timestampUsec, epoch, blockHeight },

@@ -20,7 +20,9 @@ export class Pruning {
   /** Takes in a node's 410. */
   learn (answer: Answer): void {
     const error = errorOf(answer)
-    if (error === undefined || (error['error_code'] !== 'version_pruned' && error['error_code'] !== 'block_pruned')) return
+    if (error === undefined || (error['error_code'] !== 'version_pruned' && error['error_code'] !== 'block_pruned')) {
+      return
+    }
     this.#seen = {
       hint: textOf(error['hint']),
       archivalEndpoint: textOf(error['archival_endpoint']),
@@ -43,7 +45,8 @@ export class Pruning {
 /** The header that names an archive, under the name that the node's side gave it. */
 export function archivalLines ({ headers }: Answer): string[] {
   return Object.entries(headers).flatMap(([name, value]) => {
-    const isArchival = name.endsWith('-archival-endpoint') && typeof value === 'string' && /^[\x20-\x7e]{1,2048}$/.test(value)
+    const isArchival = name.endsWith('-archival-endpoint') && typeof value === 'string' &&
+      /^[\x20-\x7e]{1,2048}$/.test(value)
     return isArchival ? [name, value] : []
   })
 }

@@ -12,13 +12,17 @@ const known = ['method', 'url', 'body', 'all']
 
 /** A purge of a read, to be told to another process. */
 export function purgeOf (read: Read): Buffer {
-  return Buffer.from(JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body && wordsOf(read.body) }))
+  return Buffer.from(
+    JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body && wordsOf(read.body) })
+  )
 }
 
 /** Reads the body of a purge; refuses what cannot be meant. */
 export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest {
   const wanted = readObject(bytes)
-  if (wanted === undefined || wanted.size !== known.filter(name => wanted.textOf(name) !== undefined).length) throw invalidInput(expected)
+  if (wanted === undefined || wanted.size !== known.filter(name => wanted.textOf(name) !== undefined).length) {
+    throw invalidInput(expected)
+  }
   if (wanted.textOf('all') === 'true' && wanted.size === 1) return { all: true }
   const url = wanted.stringOf('url')
   const method = wanted.textOf('method') === undefined ? 'GET' : wanted.stringOf('method')
@@ -31,7 +35,8 @@ export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest 
   try {
     return { all: false, read: readRequest(match, request, defaults) }
   } catch (error) {
-    // Whatever a client would be told of it, here it is a value within the body that is wrong, not the purge's own method.
+    // Whatever a client would be told of it, here it is a value within the body that is wrong, not the purge's own
+    // method.
     throw invalidInput((error as Refusal).message)
   }
 }

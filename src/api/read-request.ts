@@ -23,7 +23,10 @@ export interface NodeDefaults {
   readonly eventsDefault: number
 }
 
-/** An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by endpoint. */
+/**
+ * An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by
+ * endpoint.
+ */
 export interface Match {
   readonly endpoint: Endpoint
   /** The raw target without scheme and host. */
@@ -35,7 +38,10 @@ export interface Match {
 /** A segment of a path: a fixed one, or a parameter with the raw text at its place. */
 type CapturedSegment = string | { readonly parameter: PathParameter, readonly raw: string }
 
-/** Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that varve does not know, writes among them. */
+/**
+ * Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that
+ * varve does not know, writes among them.
+ */
 export function matchEndpoint (target: string, method: string): Match | undefined {
   const local = localTarget(target)
   const [path, search] = splitOnce(local, '?')
@@ -52,8 +58,12 @@ export function matchEndpoint (target: string, method: string): Match | undefine
 export function readRequest (match: Match, request: ClientRequest, defaults: NodeDefaults): Read {
   const { endpoint } = match
   requireLegal(match.target)
-  if (!allows(endpoint, request.method)) throw methodNotAllowed(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
-  const path = match.path.map(segment => typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment)))
+  if (!allows(endpoint, request.method)) {
+    throw methodNotAllowed(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
+  }
+  const path = match.path.map(segment =>
+    typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment))
+  )
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
   const { version, query, isPinned } = unpinned(endpoint, readQuery(endpoint, match.search))
   const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query, defaults) : undefined
@@ -72,24 +82,43 @@ export function readRequest (match: Match, request: ClientRequest, defaults: Nod
 }
 
 /** What a path or a start says of what is asked for; undefined where neither does. */
-function whatOf ({ keyedBy }: Endpoint, path: readonly string[], query: Query['query'], accept: Accept): Pick<Read, 'speaksOf' | 'height' | 'isOpen'> | undefined {
+function whatOf (
+  { keyedBy }: Endpoint,
+  path: readonly string[],
+  query: Query['query'],
+  accept: Accept
+): Pick<Read, 'speaksOf' | 'height' | 'isOpen'> | undefined {
   const last = path.slice(-1).join('')
   switch (keyedBy) {
-    case 'block': case 'transaction': return { speaksOf: BigInt(last), height: undefined, isOpen: false }
-    case 'height': return { speaksOf: undefined, height: BigInt(last), isOpen: false }
+    case 'block':
+    case 'transaction':
+      return { speaksOf: BigInt(last), height: undefined, isOpen: false }
+    case 'height':
+      return { speaksOf: undefined, height: BigInt(last), isOpen: false }
     // In BCS transactions do not say which they are, as far as all nodes agree.
-    case 'hash': return { speaksOf: undefined, height: undefined, isOpen: accept === 'json' }
+    case 'hash':
+      return { speaksOf: undefined, height: undefined, isOpen: accept === 'json' }
     case 'list': {
       const { start: first, limit } = Object.fromEntries(query)
       // Of none at all a node says that this cannot be, wherever it is to start.
       const start = accept === 'json' && limit !== '0' ? first : undefined
-      return { speaksOf: start === undefined ? undefined : BigInt(start), height: undefined, isOpen: start !== undefined }
+      return {
+        speaksOf: start === undefined ? undefined : BigInt(start),
+        height: undefined,
+        isOpen: start !== undefined
+      }
     }
-    case 'version': case 'page': case 'moment': return undefined
+    case 'version':
+    case 'page':
+    case 'moment':
+      return undefined
   }
 }
 
-/** The page asked for, its limit in words even where it was left out, so that both spellings are one read; undefined for the newest events. */
+/**
+ * The page asked for, its limit in words even where it was left out, so that both spellings are one read; undefined for
+ * the newest events.
+ */
 function pageOf (query: readonly (readonly [string, string])[], { eventsDefault }: NodeDefaults): Read['page'] {
   const { start, limit = String(eventsDefault) } = Object.fromEntries(query)
   return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
@@ -132,8 +161,14 @@ function unpinned (endpoint: Endpoint, { version, query }: Query): Query & { rea
   const start = endpoint.takesCursor ? query.find(([name]) => name === 'start')?.[1] : undefined
   const pinned = start === undefined ? undefined : readPinned(start)
   if (pinned === undefined) return { version, query, isPinned: false }
-  if (version !== undefined && version !== pinned.version) throw invalidInput('the cursor in `start` is of another version than `ledger_version`')
-  return { version: pinned.version, query: query.map(([name, value]) => [name, name === 'start' ? pinned.own : value]), isPinned: true }
+  if (version !== undefined && version !== pinned.version) {
+    throw invalidInput('the cursor in `start` is of another version than `ledger_version`')
+  }
+  return {
+    version: pinned.version,
+    query: query.map(([name, value]) => [name, name === 'start' ? pinned.own : value]),
+    isPinned: true
+  }
 }
 
 function readQuery (endpoint: Endpoint, search: string): Query {

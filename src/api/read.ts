@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto'
 import { type Accept } from './accept.js'
 import { type Endpoint } from './endpoints.js'
 
-/** One canonical read: all that a node is asked, and so all that a body can depend on; and what a client wants of when it was read and how its listing goes on. */
+/**
+ * One canonical read: all that a node is asked, and so all that a body can depend on; and what a client wants of when
+ * it was read and how its listing goes on.
+ */
 export interface Read {
   readonly endpoint: Endpoint
   readonly path: string
@@ -10,19 +13,28 @@ export interface Read {
   readonly query: readonly (readonly [name: string, value: string])[]
   /** The ledger version asked for; undefined is a latest read. */
   readonly version: bigint | undefined
-  /** The version that the answer speaks of, asked for in the query or named by a path; no position below it may be shown. */
+  /**
+   * The version that the answer speaks of, asked for in the query or named by a path; no position below it may be
+   * shown.
+   */
   readonly speaksOf: bigint | undefined
   /** Whether the version came in a cursor of varve's own: the cursor of the answer is to carry it on. */
   readonly isPinned: boolean
   /** The block asked for, where it is asked for by its height. */
   readonly height: bigint | undefined
-  /** Whether the answer alone tells if it is history or of the moment: a page may not be full yet, and a transaction not committed. */
+  /**
+   * Whether the answer alone tells if it is history or of the moment: a page may not be full yet, and a transaction not
+   * committed.
+   */
   readonly isOpen: boolean
   /** The page of events asked for, where it starts at a given one. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: ReadBody | undefined
-  /** The least version that an answer of the moment must have been read at, where a client says so; no body depends on it, so that it is in no key of what is kept. */
+  /**
+   * The least version that an answer of the moment must have been read at, where a client says so; no body depends on
+   * it, so that it is in no key of what is kept.
+   */
   readonly atLeast: bigint | undefined
 }
 
@@ -42,14 +54,18 @@ export interface ReadKeys {
   readonly value: string
   /** For a not-found, which echoes the client's own text and so belongs to equal texts alone. */
   readonly text: string
-  /** For blocks: what their entries and the index from version to block are filed under; no block answers for another family. */
+  /**
+   * For blocks: what their entries and the index from version to block are filed under; no block answers for another
+   * family.
+   */
   readonly blocks: string | undefined
 }
 
 /** How long a read's answer can stay true: for ever, as a page of what grows, or not beyond the moment. */
 export type ReadClass = 'immutable' | 'page' | 'moving'
 
-// Beyond this what is read is digested, so that no request can make keys dear; of which chain and generation it is can always be told.
+// Beyond this what is read is digested, so that no request can make keys dear; of which chain and generation it is can
+// always be told.
 const maxNameLength = 500
 
 /** The class of a read, as `explain` names it. */
@@ -58,7 +74,10 @@ export function classOf (read: Read): ReadClass {
   return read.speaksOf === undefined && read.height === undefined ? 'moving' : 'immutable'
 }
 
-/** Whether the release that a node runs shows in its answer (law 8): never in BCS, but for what one release does not find and the next one does. */
+/**
+ * Whether the release that a node runs shows in its answer (law 8): never in BCS, but for what one release does not
+ * find and the next one does.
+ */
 export function isRendered (read: Read, status = 200): boolean {
   return (read.accept === 'json' || status === 404) && dependsOnRelease(read)
 }
@@ -76,13 +95,24 @@ export function targetOf (read: Read): string {
 }
 
 /** The keys of a read within one chain and one generation of it (law 7). */
-export function keysOf (read: Read, chain: { readonly id: number | string, readonly generation: number | string }): ReadKeys {
+export function keysOf (
+  read: Read,
+  chain: { readonly id: number | string, readonly generation: number | string }
+): ReadKeys {
   const space = `${chain.id}.${chain.generation} ${read.accept}`
   const name = targetOf(read)
   const { body } = read
-  if (body !== undefined) return { value: `${space} ${short(`${name} ${body.canonical}`)}`, text: `${space} ${short(`${name} = ${wordsOf(body)}`)}`, blocks: undefined }
+  if (body !== undefined) {
+    return {
+      value: `${space} ${short(`${name} ${body.canonical}`)}`,
+      text: `${space} ${short(`${name} = ${wordsOf(body)}`)}`,
+      blocks: undefined
+    }
+  }
   const blocks = isOfBlock(read) ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
-  const key = blocks === undefined || read.height === undefined ? `${space} ${short(name)}` : blockKeyOf(blocks, read.height)
+  const key = blocks === undefined || read.height === undefined
+    ? `${space} ${short(name)}`
+    : blockKeyOf(blocks, read.height)
   return { value: key, text: key, blocks }
 }
 
@@ -106,18 +136,29 @@ export function momentKeyOf (keys: ReadKeys): string {
   return `moment ${keys.text}`
 }
 
-/** The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and one who cannot have it must not fail others. */
+/**
+ * The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and
+ * one who cannot have it must not fail others.
+ */
 export function flightKeyOf (read: Read, key: string): string {
-  return read.atLeast === undefined || (classOf(read) === 'immutable' && !read.isOpen) ? key : `${key} from ${read.atLeast}`
+  return read.atLeast === undefined || (classOf(read) === 'immutable' && !read.isOpen)
+    ? key
+    : `${key} from ${read.atLeast}`
 }
 
-/** Whether the path of a read of events is the name of their stream; the handle in any other leads to one stream today and may lead to another tomorrow (facts, section 6, catch 5). */
+/**
+ * Whether the path of a read of events is the name of their stream; the handle in any other leads to one stream today
+ * and may lead to another tomorrow (facts, section 6, catch 5).
+ */
 export function namesStream ({ endpoint }: Read): boolean {
   return endpoint.name === 'events_by_creation_number'
 }
 
 /** What the pages of a stream are filed under, by its own path; by the path of a handle, what leads to its stream. */
-export function pagesOf (chain: { readonly id: number | string, readonly generation: number | string }, path: string): string {
+export function pagesOf (
+  chain: { readonly id: number | string, readonly generation: number | string },
+  path: string
+): string {
   return `${chain.id}.${chain.generation} json ${short(path)}`
 }
 
@@ -127,7 +168,9 @@ export function pageKeyOf (stream: string, { start, limit }: NonNullable<Read['p
 }
 
 /** The events that a full page has, by their sequence numbers. */
-export function eventsOf ({ start, limit }: NonNullable<Read['page']>): { readonly first: bigint, readonly last: bigint } {
+export function eventsOf (
+  { start, limit }: NonNullable<Read['page']>
+): { readonly first: bigint, readonly last: bigint } {
   return { first: start, last: start + limit - 1n }
 }
 

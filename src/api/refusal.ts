@@ -1,5 +1,13 @@
-/** The error codes of the specification; varve never invents one, since clients fail to parse codes they do not know. */
-export type ErrorCode = 'invalid_input' | 'api_disabled' | 'web_framework_error' | 'version_not_found' | 'version_pruned' | 'internal_error'
+/**
+ * The error codes of the specification; varve never invents one, since clients fail to parse codes they do not know.
+ */
+export type ErrorCode =
+  | 'invalid_input'
+  | 'api_disabled'
+  | 'web_framework_error'
+  | 'version_not_found'
+  | 'version_pruned'
+  | 'internal_error'
 
 /** The statuses that varve answers with on its own account. */
 export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 410 | 413 | 414 | 415 | 417 | 429 | 431 | 500 | 503
@@ -13,7 +21,13 @@ export class Refusal extends Error {
   /** Members that gateways add to a node's own three. */
   readonly #more: Readonly<Record<string, string>>
 
-  constructor (status: RefusalStatus, code: ErrorCode, message: string, lines: readonly string[] = [], more: Readonly<Record<string, string>> = {}) {
+  constructor (
+    status: RefusalStatus,
+    code: ErrorCode,
+    message: string,
+    lines: readonly string[] = [],
+    more: Readonly<Record<string, string>> = {}
+  ) {
     super(message)
     this.status = status
     this.code = code
@@ -31,4 +45,5 @@ export class Refusal extends Error {
 export const invalidInput = (message: string): Refusal => new Refusal(400, 'invalid_input', message)
 
 /** No node can answer now; clients are told when to come again. */
-export const unavailable = (message: string): Refusal => new Refusal(503, 'internal_error', message, ['retry-after', '1'])
+export const unavailable = (message: string): Refusal =>
+  new Refusal(503, 'internal_error', message, ['retry-after', '1'])

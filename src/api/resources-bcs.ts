@@ -6,7 +6,9 @@ const [vectorMark, structMark, functionMark, lastMark] = [6, 7, 11, 17]
 // Nodes refuse deeper types, and so a bound on recursion costs no reader anything.
 const maxLevels = 16
 
-/** The resources of a listing in BCS, each as it stands: its type and its bytes; undefined for what is no such listing. */
+/**
+ * The resources of a listing in BCS, each as it stands: its type and its bytes; undefined for what is no such listing.
+ */
 export function resourcesInBcs (body: Buffer): string[] | undefined {
   const count = lengthAt(body, 0)
   if (count === undefined) return undefined

@@ -12,14 +12,23 @@ interface Shape {
   readonly string: Spell | undefined
 }
 
-const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x22, 0x2c, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d]
+const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace] = [
+  0x22,
+  0x2c,
+  0x5c,
+  0x5b,
+  0x5d,
+  0x7b,
+  0x7d
+]
 
 // No struct has as many; sorting what has more would take longer than reading it.
 const mostMembers = 32
 
 /**
- * One text for all spellings of a table key that nodes take for the same key (facts, section 4), made of its JSON without blanks.
- * Where a value does not have the shape of its type it stands as it is: the node decides, and the key stays its own.
+ * One text for all spellings of a table key that nodes take for the same key (facts, section 4), made of its JSON
+ * without blanks. Where a value does not have the shape of its type it stands as it is: the node decides, and the key
+ * stays its own.
  */
 export function canonicalKey (type: TypeTag, text: string): string {
   return new KeyText(text).value(shapeOf(type)) ?? text
@@ -33,27 +42,39 @@ export function canonicalBytes (text: string): string {
 
 function shapeOf (type: TypeTag): Shape {
   switch (type.kind) {
-    case 'named': return { items: undefined, string: type.name === 'address' ? spellAddress : integerSpelling(type.name) }
-    case 'vector': return { items: shapeOf(type.of), string: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalBytes : undefined }
-    case 'struct': return { items: undefined, string: isObjectPointer(type) ? spellAddress : undefined }
+    case 'named':
+      return { items: undefined, string: type.name === 'address' ? spellAddress : integerSpelling(type.name) }
+    case 'vector':
+      return {
+        items: shapeOf(type.of),
+        string: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalBytes : undefined
+      }
+    case 'struct':
+      return { items: undefined, string: isObjectPointer(type) ? spellAddress : undefined }
   }
 }
 
 function isObjectPointer (type: TypeTag): boolean {
-  return type.kind === 'struct' && BigInt(`0x${type.address}`) === 1n && type.module === 'object' && type.name === 'Object'
+  return type.kind === 'struct' && BigInt(`0x${type.address}`) === 1n && type.module === 'object' &&
+    type.name === 'Object'
 }
 
 // `sort` takes longer to begin than this to end.
 function inOrder (members: string[]): string[] {
   for (const [at, member] of members.entries()) {
     let to = at
-    for (let before = members[to - 1]; before !== undefined && before > member; before = members[to - 1]) members[to--] = before
+    for (let before = members[to - 1]; before !== undefined && before > member; before = members[to - 1]) {
+      members[to--] = before
+    }
     members[to] = member
   }
   return members
 }
 
-/** Walks once over valid JSON without blanks; each step returns the canonical text of what it passed, or undefined where that stands there already. */
+/**
+ * Walks once over valid JSON without blanks; each step returns the canonical text of what it passed, or undefined where
+ * that stands there already.
+ */
 class KeyText {
   readonly #text: string
   #at = 0
@@ -64,11 +85,15 @@ class KeyText {
 
   value (shape: Shape | undefined): string | undefined {
     switch (this.#text.charCodeAt(this.#at)) {
-      case quote: return this.#string(shape?.string)
-      case openBracket: return this.#array(shape?.items)
-      case openBrace: return this.#object()
+      case quote:
+        return this.#string(shape?.string)
+      case openBracket:
+        return this.#array(shape?.items)
+      case openBrace:
+        return this.#object()
       // Numbers keep their text, since 1.0 and 1 are two keys to a node.
-      default: return this.#scalar()
+      default:
+        return this.#scalar()
     }
   }
 
@@ -109,7 +134,11 @@ class KeyText {
       const nameTo = this.#at++
       const value = this.value(undefined)
       const isThere = name === undefined && value === undefined
-      members.push(isThere ? this.#text.slice(from, this.#at) : `${name ?? this.#text.slice(from, nameTo)}:${value ?? this.#text.slice(nameTo + 1, this.#at)}`)
+      members.push(
+        isThere
+          ? this.#text.slice(from, this.#at)
+          : `${name ?? this.#text.slice(from, nameTo)}:${value ?? this.#text.slice(nameTo + 1, this.#at)}`
+      )
       isSame &&= isThere && (members.at(-2) ?? '') < (members.at(-1) ?? '')
     }
     if (isSame) return undefined
@@ -126,6 +155,8 @@ class KeyText {
 
   #scalar (): undefined {
     let code = this.#text.charCodeAt(this.#at)
-    while (code !== comma && code !== closeBracket && code !== closeBrace && !Number.isNaN(code)) code = this.#text.charCodeAt(++this.#at)
+    while (code !== comma && code !== closeBracket && code !== closeBrace && !Number.isNaN(code)) {
+      code = this.#text.charCodeAt(++this.#at)
+    }
   }
 }

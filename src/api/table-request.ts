@@ -11,7 +11,9 @@ export function readTableRequest (contentType: string | undefined, bytes: Buffer
   const body = readJsonBody(contentType, bytes)
   const keyText = textIn(body, 'key')
   const keyType = readType(body, 'key_type')
-  const head = `{"key_type":"${printTypeTag(keyType)}","value_type":"${printTypeTag(readType(body, 'value_type'))}","key":`
+  const head = `{"key_type":"${printTypeTag(keyType)}","value_type":"${
+    printTypeTag(readType(body, 'value_type'))
+  }","key":`
   return { type: mediaTypes.json, sent: `${head}${keyText}}`, canonical: `${head}${canonicalKey(keyType, keyText)}}` }
 }
 
@@ -19,7 +21,11 @@ export function readTableRequest (contentType: string | undefined, bytes: Buffer
 export function readRawRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
   const keyText = textIn(body, 'key')
-  return { type: mediaTypes.json, sent: `{"key":${keyText}}`, canonical: `{"key":${JSON.stringify(canonicalBytes(stringIn(body, 'key')))}}` }
+  return {
+    type: mediaTypes.json,
+    sent: `{"key":${keyText}}`,
+    canonical: `{"key":${JSON.stringify(canonicalBytes(stringIn(body, 'key')))}}`
+  }
 }
 
 function readType (body: JsonObject, name: string): TypeTag {

@@ -9,7 +9,10 @@ export type TypeTag =
 // Nodes refuse deeper nesting (facts, section 4), and so a bound on recursion costs no reader anything.
 const maxLevels = 8
 
-/** A longer text is no type tag (law 10): nodes bound the parts of a type to a few hundred, and each of them has a name of at most 255 characters. */
+/**
+ * A longer text is no type tag (law 10): nodes bound the parts of a type to a few hundred, and each of them has a name
+ * of at most 255 characters.
+ */
 export const longestTag = 65_536
 
 // Blanks separate tokens and mean nothing else; a token is an address, a name, `::` or one mark.
@@ -33,8 +36,10 @@ export function readStructTag (text: string): TypeTag | undefined {
 /** The one spelling that is keyed and sent: short addresses, no blanks. */
 export function printTypeTag (tag: TypeTag): string {
   switch (tag.kind) {
-    case 'named': return tag.name
-    case 'vector': return `vector<${printTypeTag(tag.of)}>`
+    case 'named':
+      return tag.name
+    case 'vector':
+      return `vector<${printTypeTag(tag.of)}>`
     case 'struct': {
       const list = tag.typeArguments.map(printTypeTag).join(',')
       return `${shortAddress(tag.address)}::${tag.module}::${tag.name}${list === '' ? '' : `<${list}>`}`

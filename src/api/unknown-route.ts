@@ -3,8 +3,8 @@ import { invalidInput, Refusal } from './refusal.js'
 /** What of the routes that varve does not know is passed on: reads, nothing, or everything under /v1. */
 export type PassThrough = 'reads' | 'none' | 'all'
 
-// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " < and >,
-// anywhere # and what is not ASCII.
+// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " <
+// and >, anywhere # and what is not ASCII.
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
 
 /** A raw request target by its path and query, an absolute form without its scheme and host. */
@@ -23,7 +23,8 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   const [path = ''] = local.split('?', 1)
   if (path !== '/v1' && !path.startsWith('/v1/')) throw notServed()
   requireLegal(local)
-  // What ends a segment does so even encoded, to a gateway that decodes before it looks; to some, so does a parameter's semicolon.
+  // What ends a segment does so even encoded, to a gateway that decodes before it looks; to some, so does a parameter's
+  // semicolon.
   const segments = path.split('/').flatMap(segment => decoded(segment).split(/[/\\?#;]/))
   // A gateway that resolves them would be led out of /v1, whatever varve took them for.
   if (segments.some(part => part === '.' || part === '..')) throw invalidInput('the path holds a dot segment')
@@ -34,12 +35,18 @@ export function passedTarget (target: string, method: string, policy: PassThroug
   return local
 }
 
-/** Whether a request to such a route only reads, so that asking twice asks for nothing more: every read that is posted is known. */
+/**
+ * Whether a request to such a route only reads, so that asking twice asks for nothing more: every read that is posted
+ * is known.
+ */
 export function isRead (method: string): boolean {
   return method !== 'POST'
 }
 
-/** The version that a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it says nothing but which node to ask. */
+/**
+ * The version that a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it
+ * says nothing but which node to ask.
+ */
 export function versionIn (target: string): bigint | undefined {
   const params = new URLSearchParams(target.split('?', 2)[1])
   const text = params.get('ledger_version') ?? params.get('start_version') ?? ''
@@ -56,7 +63,11 @@ function notServed (): Refusal {
 }
 
 function notForwarded (policy: PassThrough, needed: PassThrough): Refusal {
-  return new Refusal(404, 'web_framework_error', `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`)
+  return new Refusal(
+    404,
+    'web_framework_error',
+    `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`
+  )
 }
 
 // As often as any node decodes (facts, section 4).

@@ -8,7 +8,10 @@ import { isIdentifier, longestTag, printTypeTag, readTypeTag } from './type-tag.
 // Nodes of each family have the name in their own words.
 const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
 
-/** Reads the body of a view: a function, its type arguments and its arguments in JSON, or the same in BCS, which is taken to the letter. */
+/**
+ * Reads the body of a view: a function, its type arguments and its arguments in JSON, or the same in BCS, which is
+ * taken to the letter.
+ */
 export function readViewRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const [, type] = bcsType.exec(contentType ?? '') ?? []
   if (type === undefined) return readJsonView(contentType, bytes)
@@ -22,14 +25,18 @@ function readJsonView (contentType: string | undefined, bytes: Buffer): ReadBody
     throw invalidInput('parse request payload error: `type_arguments` and `arguments` must be arrays')
   }
   // What an argument means is told by the function's own types alone, so that its text is its key.
-  const sent = `{"function":"${functionIn(stringIn(body, 'function'))}","type_arguments":[${typesIn(types)}],"arguments":${values}}`
+  const sent = `{"function":"${functionIn(stringIn(body, 'function'))}","type_arguments":[${
+    typesIn(types)
+  }],"arguments":${values}}`
   return { type: mediaTypes.json, sent, canonical: sent }
 }
 
 function functionIn (text: string): string {
   const [address = '', module = '', name = '', ...more] = text.split('::', 4)
   const digits = readAddress(address)
-  if (digits === undefined || !isIdentifier(module) || !isIdentifier(name) || more.length > 0) throw invalidInput('`function` is not of the form ADDRESS::MODULE::FUNCTION')
+  if (digits === undefined || !isIdentifier(module) || !isIdentifier(name) || more.length > 0) {
+    throw invalidInput('`function` is not of the form ADDRESS::MODULE::FUNCTION')
+  }
   return `${shortAddress(digits)}::${module}::${name}`
 }
 

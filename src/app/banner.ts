@@ -3,7 +3,10 @@ import { type Config } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
 
 /** What a person sees first: where varve listens, what it reads from, and three lines to try. */
-export function bannerOf (varve: { readonly url: string, readonly adminUrl: string }, { config, isSandbox }: Pick<Loaded, 'config' | 'isSandbox'>): string {
+export function bannerOf (
+  varve: { readonly url: string, readonly adminUrl: string },
+  { config, isSandbox }: Pick<Loaded, 'config' | 'isSandbox'>
+): string {
   const redis = redisIn(config.cache.redis)
   return `
   varve   history is immutable, so read it once
@@ -11,7 +14,11 @@ export function bannerOf (varve: { readonly url: string, readonly adminUrl: stri
   reads   ${varve.url}/v1
   admin   ${varve.adminUrl}/metrics, /healthz, /readyz, /status.json
   page    ${varve.adminUrl}/status
-  ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${isSandbox ? 'sandbox, the embedded node: made-up data (take --upstream URL instead for a real one)' : nodesIn(config)}
+  ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${
+    isSandbox
+      ? 'sandbox, the embedded node: made-up data (take --upstream URL instead for a real one)'
+      : nodesIn(config)
+  }
   memory  ${config.cache.memory.maxMb} MB
   redis   ${redis}
 
@@ -20,7 +27,10 @@ ${linesToTry(varve.url, isSandbox).map(line => `    ${line}\n`).join('')}
 `
 }
 
-/** The embedded node has version 2000 for as long as it runs; of a real one nobody knows what it still has, but that it has its newest. */
+/**
+ * The embedded node has version 2000 for as long as it runs; of a real one nobody knows what it still has, but that it
+ * has its newest.
+ */
 function linesToTry (url: string, isSandbox: boolean): string[] {
   const curls = (version: string, padded: string): string[] => [
     ...[1, 2].map(() => `curl -si "${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=1" | head -n 20`),

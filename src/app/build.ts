@@ -62,12 +62,20 @@ const spellingShare = 1 / 8
 const minSpellingBytes = 4 * mega
 
 /** Builds every part that a read passes through, and what keeps them true; `share` where a Redis is configured. */
-export function build (config: Config, sandboxUrl: string | undefined, log: Logger, share: typeof sharingOf | undefined, hooks: Hooks): Built {
+export function build (
+  config: Config,
+  sandboxUrl: string | undefined,
+  log: Logger,
+  share: typeof sharingOf | undefined,
+  hooks: Hooks
+): Built {
   const metrics = new Metrics()
   const now = (): number => performance.now()
   const certificate = certificateOf(config, now, log)
   const memory = new Memory(config.cache.memory.maxMb * mega, metrics, now, keepHeapLean)
-  const streamNames = new StreamNames(now, () => { memory.letGo() })
+  const streamNames = new StreamNames(now, () => {
+    memory.letGo()
+  })
   const forgetting = new Forgetting(memory, streamNames)
   const releases = new LiveReleases(now)
   const { redis } = config.cache
@@ -83,11 +91,26 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
       sharing?.tellHead()
       hooks.onAhead?.()
     },
-    onShown: () => { arrivals.look() }
+    onShown: () => {
+      arrivals.look()
+    }
   }, share !== undefined)
-  const arrivals = new Arrivals(tracker, { now, onWaiting: () => { nodes.hurry() } })
+  const arrivals = new Arrivals(tracker, {
+    now,
+    onWaiting: () => {
+      nodes.hurry()
+    }
+  })
   const asked = new Asked(now)
-  const nodes = nodesOf(config, sandboxUrl, { now, tracker, releases, tally: metrics, log, generations: () => generations, asksForAll: hooks.asksForAll })
+  const nodes = nodesOf(config, sandboxUrl, {
+    now,
+    tracker,
+    releases,
+    tally: metrics,
+    log,
+    generations: () => generations,
+    asksForAll: hooks.asksForAll
+  })
   const sharing = share?.(redis, { upstreams: nodes.upstreams, tracker, releases, forgetting, metrics, log, now })
   const generations: Generations = new Generations({
     tracker,
@@ -110,7 +133,13 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
         log.warn('another replica has noticed that the chain was reset')
         hooks.onOtherChain?.()
       },
-      onRival: generation => { log.error({ generation }, 'other replicas share this Redis and read another chain of the same name: give each chain a keyPrefix of its own') }
+      onRival: generation => {
+        log.error(
+          { generation },
+          'other replicas share this Redis and read another chain of the same name: give each chain a ' +
+            'keyPrefix of its own'
+        )
+      }
     }
   })
   const parts: Parts = {
@@ -122,7 +151,12 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     compressor: new Compressor(memory),
     shared: sharing?.store,
     forgetting,
-    auditor: new Auditor(dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log, now }), async node => { await nodes.ask(node) }),
+    auditor: new Auditor(
+      dropperOf({ forgetting, sharing: () => sharing, onDropped: hooks.onDropped, log, now }),
+      async node => {
+        await nodes.ask(node)
+      }
+    ),
     streamEnds: new StreamEnds(),
     streamNames,
     pageLimit: new PageLimit(),
@@ -143,11 +177,25 @@ export function build (config: Config, sandboxUrl: string | undefined, log: Logg
     tally: metrics,
     settings: settingsOf(config)
   }
-  metrics.observe({ tracker, arrivals, asked, memory, fleet: nodes.fleet, redis: sharing?.link, version: versionOfProgram(), isSandbox: sandboxUrl !== undefined, certificate })
+  metrics.observe({
+    tracker,
+    arrivals,
+    asked,
+    memory,
+    fleet: nodes.fleet,
+    redis: sharing?.link,
+    version: versionOfProgram(),
+    isSandbox: sandboxUrl !== undefined,
+    certificate
+  })
   return { parts, metrics, nodes, generations, sharing, certificate }
 }
 
-function certificateOf ({ tls: { certFile, keyFile, minVersion, ciphers } }: Config, now: () => number, log: Logger): Certificate | undefined {
+function certificateOf (
+  { tls: { certFile, keyFile, minVersion, ciphers } }: Config,
+  now: () => number,
+  log: Logger
+): Certificate | undefined {
   if (certFile === null || keyFile === null) return undefined
   const terms = { minVersion: minVersion === 1.3 ? 'TLSv1.3' : 'TLSv1.2', ciphers: cipherListOf(ciphers) } as const
   return new Certificate({ certFile, keyFile, terms, wallClockMs: () => performance.timeOrigin + now(), log })

@@ -5,10 +5,15 @@ import { type Logger } from 'pino'
 const lookEveryMs = 1000
 
 /**
- * Tells when the process has no file descriptor left, and when it has again: the system closes connections then before varve hears of them, so that nothing else
- * would show it. Ends with the function that it gives back.
+ * Tells when the process has no file descriptor left, and when it has again: the system closes connections then before
+ * varve hears of them, so that nothing else would show it. Ends with the function that it gives back.
  */
-export function watchDescriptors (log: Logger, onExhausted: () => void, isOneLeft = isDescriptorLeft, everyMs = lookEveryMs): () => void {
+export function watchDescriptors (
+  log: Logger,
+  onExhausted: () => void,
+  isOneLeft = isDescriptorLeft,
+  everyMs = lookEveryMs
+): () => void {
   let isOut = false
   const timer = setInterval(() => {
     const wasOut = isOut
@@ -19,10 +24,15 @@ export function watchDescriptors (log: Logger, onExhausted: () => void, isOneLef
       log.error('no file descriptor is left: new connections are closed unanswered until others end (ulimit -n)')
     } else log.info('there are file descriptors again')
   }, everyMs).unref()
-  return () => { clearInterval(timer) }
+  return () => {
+    clearInterval(timer)
+  }
 }
 
-/** Whether there is a descriptor. In this thread, since one that another takes at the wrong moment is one that Node misses itself. */
+/**
+ * Whether there is a descriptor. In this thread, since one that another takes at the wrong moment is one that Node
+ * misses itself.
+ */
 export function isDescriptorLeft (): boolean {
   try {
     closeSync(openSync(devNull, 'r'))

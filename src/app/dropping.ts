@@ -23,7 +23,10 @@ const longestShown = 500
 // Whatever goes wrong, the log does not grow faster than this.
 const linesASecond = 10
 
-/** Says what an audit has found, and has it forgotten: what is wrong by all, what is only rendered otherwise here and in Redis, to be read afresh. */
+/**
+ * Says what an audit has found, and has it forgotten: what is wrong by all, what is only rendered otherwise here and in
+ * Redis, to be read afresh.
+ */
 export function dropperOf (parts: DroppingParts): (difference: Difference) => void {
   const { forgetting, onDropped, log } = parts
   const mayTell = lineLimit(parts.now)
@@ -42,13 +45,22 @@ export function dropperOf (parts: DroppingParts): (difference: Difference) => vo
   }
 }
 
-async function dropShared ({ sharing, log }: DroppingParts, { result, chain }: Difference, whatOf: (chain: Chain) => ToForget): Promise<void> {
+async function dropShared (
+  { sharing, log }: DroppingParts,
+  { result, chain }: Difference,
+  whatOf: (chain: Chain) => ToForget
+): Promise<void> {
   try {
     // The log of purges has no room to spare for what harms nobody.
     if (result === 'different') await sharing()?.purge(chain, whatOf)
     else await sharing()?.store.forget(whatOf(chain))
   } catch (error) {
-    if (result === 'different') log.error({ reason: (error as Error).message }, 'Redis could not be told to forget what is wrong: purge everything when it answers')
+    if (result === 'different') {
+      log.error(
+        { reason: (error as Error).message },
+        'Redis could not be told to forget what is wrong: purge everything when it answers'
+      )
+    }
   }
 }
 
@@ -72,11 +84,21 @@ function lineLimit (now: () => number): () => number | undefined {
 function tell (log: Logger, { result, reads: [read], where, node, kept, said }: Difference): void {
   const line = { ...(read !== undefined && shown(read)), node, where, kept: digestOf(kept), said: digestOf(said) }
   if (result === 'different') log.error(line, 'what was kept is not what the node says: it is forgotten everywhere')
-  else log.warn(line, 'what was kept is what another release, or a node with other settings, says: it is forgotten, to be read afresh')
+  else {
+    log.warn(
+      line,
+      'what was kept is what another release, or a node with other settings, says: it is forgotten, to be read afresh'
+    )
+  }
 }
 
 function shown (read: Read): object {
-  return { endpoint: read.endpoint.name, target: targetOf(read), body: read.body?.sent.slice(0, longestShown), accept: read.accept }
+  return {
+    endpoint: read.endpoint.name,
+    target: targetOf(read),
+    body: read.body?.sent.slice(0, longestShown),
+    accept: read.accept
+  }
 }
 
 function digestOf (body: Buffer): string {

@@ -2,7 +2,10 @@ import { type Readable } from 'node:stream'
 import { type Environment } from '../config/load.js'
 import { type Program } from '../workers/crew.js'
 
-/** What befalls a process past all that would take care of it: a promise that failed for nobody, or an error that nobody caught. */
+/**
+ * What befalls a process past all that would take care of it: a promise that failed for nobody, or an error that nobody
+ * caught.
+ */
 export type Fault = 'rejection' | 'exception'
 
 /** What a process is told by an operator or its system. */

@@ -4,9 +4,9 @@ import { setFlagsFromString } from 'node:v8'
 const growthPercent = 20
 
 /**
- * Has the collector keep the heap close to what is alive in it, from now on. Most of that is the cache, which an operator has given a size; what is
- * evicted from it would pile up to as much again. Hits make nothing that lives that long and pay nothing for it; misses do, so it has its time when
- * the cache fills up and not before (bench/NOTES.md).
+ * Has the collector keep the heap close to what is alive in it, from now on. Most of that is the cache, which an
+ * operator has given a size; what is evicted from it would pile up to as much again. Hits make nothing that lives that
+ * long and pay nothing for it; misses do, so it has its time when the cache fills up and not before (bench/NOTES.md).
  */
 export function keepHeapLean (): void {
   setFlagsFromString(`--heap-growing-percent=${growthPercent}`)

@@ -1,8 +1,17 @@
 /** What keeps a listener from an address, and what to do about it; `key` and `flag` are where the address is given. */
-export function listenFault (address: string, { key, flag }: { readonly key: string, readonly flag: string }, error: Error): Error {
+export function listenFault (
+  address: string,
+  { key, flag }: { readonly key: string, readonly flag: string },
+  error: Error
+): Error {
   const { code = '' } = error as NodeJS.ErrnoException
   const advice = adviceOn[code]
-  return new Error(`cannot listen on ${address} (${key}): ${error.message}${advice === undefined ? '' : `; ${advice.replace('FLAG', flag)}`}`, { cause: error })
+  return new Error(
+    `cannot listen on ${address} (${key}): ${error.message}${
+      advice === undefined ? '' : `; ${advice.replace('FLAG', flag)}`
+    }`,
+    { cause: error }
+  )
 }
 
 const adviceOn: Readonly<Record<string, string>> = {

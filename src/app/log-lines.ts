@@ -28,8 +28,13 @@ const warning = '4'
 // A client may have put a key into its URL.
 const access = '"msg":"answered"}\n'
 
-/** Writes lines where there is room: a disk that is full, a reader that is gone or stuck, cost lines and nothing else. */
-export function logLines ({ out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'>, { mask, render, onRoom }: LogLinesOptions): LogLines {
+/**
+ * Writes lines where there is room: a disk that is full, a reader that is gone or stuck, cost lines and nothing else.
+ */
+export function logLines (
+  { out, waitingBytes }: Pick<Io, 'out' | 'waitingBytes'>,
+  { mask, render, onRoom }: LogLinesOptions
+): LogLines {
   let lost = 0
   let told = 0
   let isTorn = false

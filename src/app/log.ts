@@ -21,7 +21,9 @@ export function logOf (io: Io, config: Config): Log {
     mask: line => masking.maskJson(line),
     // A person at a terminal, or a program anywhere else.
     render: io.isTerminal ? line => prettyLine(line, hasColours) : line => line,
-    onRoom: lines => { log.warn({ lost: lines }, 'lines of this log found no room and are lost') }
+    onRoom: lines => {
+      log.warn({ lost: lines }, 'lines of this log found no room and are lost')
+    }
   })
   const log = pino({ level: config.log.level }, { write })
   return { log, masking, lost }

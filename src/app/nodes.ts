@@ -15,23 +15,26 @@ export interface Nodes {
   /** What the fleet can say of its chain: a node of it that is believed. */
   readonly witness: Pick<GenerationOptions, 'readBlock' | 'readHead'>
   /** Each as it is remembered. */
-  upstreams (): readonly Upstream[]
+  upstreams(): readonly Upstream[]
   /** Asks each where it stands; resolves when it is clear which chain it is, or no more word is to come. */
-  settle (): Promise<void>
+  settle(): Promise<void>
   /** Asks one where it stands, by its name. */
-  ask (name: string): Promise<void>
+  ask(name: string): Promise<void>
   /** Asks each that answers where it stands, for somebody waits for that. */
-  hurry (): void
+  hurry(): void
   /** The chain is another one now: what each has said is forgotten, and each is asked anew. */
-  forget (): void
+  forget(): void
   /** Another process has found that the chain is another one: each is compared before it is believed any further. */
-  doubt (): void
+  doubt(): void
   /** Asks each where it stands, and from then on whenever that is due. */
-  start (): Promise<void>
-  /** Goes over to the nodes of another configuration; resolves when each new one was heard, or does not answer. Those that stay are not touched. */
-  exchange (config: Config): Promise<void>
-  stop (): void
-  close (): Promise<void>
+  start(): Promise<void>
+  /**
+   * Goes over to the nodes of another configuration; resolves when each new one was heard, or does not answer. Those
+   * that stay are not touched.
+   */
+  exchange(config: Config): Promise<void>
+  stop(): void
+  close(): Promise<void>
 }
 
 // However many reads there are, nodes behind a fence are not looked at for them more often than this.
@@ -45,14 +48,25 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
   let revisitedAt = -Infinity
   let seats: readonly Seat[] = []
   const leaving = new Set<Seat>()
-  const seatsOf = (of: Config): Seat[] => namedIn(of, sandboxUrl).map(upstream =>
-    seats.find(seat => isDeepStrictEqual(seat.upstream, upstream)) ?? seatOf(upstream, of, options, { fleet: () => fleet, welcomes: () => welcomes, seats: () => seats }))
-  const pollAll = async (): Promise<void> => { await Promise.all(seats.map(async ({ poll }) => { await poll.poll() })) }
-  const clear = async (words: ReadonlyArray<Promise<void>>): Promise<void> => { for (const word of words) if (tracker.position === undefined) await word }
+  const seatsOf = (of: Config): Seat[] =>
+    namedIn(of, sandboxUrl).map(upstream =>
+      seats.find(seat => isDeepStrictEqual(seat.upstream, upstream)) ??
+        seatOf(upstream, of, options, { fleet: () => fleet, welcomes: () => welcomes, seats: () => seats })
+    )
+  const pollAll = async (): Promise<void> => {
+    await Promise.all(seats.map(async ({ poll }) => {
+      await poll.poll()
+    }))
+  }
+  const clear = async (words: ReadonlyArray<Promise<void>>): Promise<void> => {
+    for (const word of words) if (tracker.position === undefined) await word
+  }
   seats = seatsOf(config)
   const fleet: Fleet = new Fleet(membersIn(seats), hedgesOf(config), releases, {
     wallClockMs: () => performance.timeOrigin + now(),
-    onOldest: oldest => { tracker.bound(oldest) },
+    onOldest: oldest => {
+      tracker.bound(oldest)
+    },
     onNobody: async () => {
       if (now() - revisitedAt < revisitEveryMs) return
       revisitedAt = now()
@@ -71,11 +85,20 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
       }
     },
     upstreams: () => seats.map(({ upstream: { url }, member }) => ({ url, isOfChain: () => member.isOfChain })),
-    settle: async () => { await clear(seats.map(async ({ poll }) => { await poll.poll() })) },
-    ask: async name => { await seats.find(({ upstream }) => upstream.name === name)?.poll.poll() },
+    settle: async () => {
+      await clear(seats.map(async ({ poll }) => {
+        await poll.poll()
+      }))
+    },
+    ask: async name => {
+      await seats.find(({ upstream }) => upstream.name === name)?.poll.poll()
+    },
     hurry: () => {
-      // Who is down is looked at anyway, and who has asked for rest has it of this too; what waits for a version takes no turn from other reads.
-      for (const { member: { isUp, health, node }, poll } of seats) if (isUp && !health.isResting && !node.budget.isTight()) poll.poll().catch(() => {})
+      // Who is down is looked at anyway, and who has asked for rest has it of this too; what waits for a version takes
+      // no turn from other reads.
+      for (const { member: { isUp, health, node }, poll } of seats) {
+        if (isUp && !health.isResting && !node.budget.isTight()) poll.poll().catch(() => {})
+      }
     },
     forget: () => {
       fleet.forget(tracker.chainId)
@@ -85,20 +108,36 @@ export function nodesOf (config: Config, sandboxUrl: string | undefined, options
       for (const { member } of seats) member.doubt()
       pollAll().catch(() => {})
     },
-    start: async () => { await clear(seats.map(async seat => { await seat.start() })) },
+    start: async () => {
+      await clear(seats.map(async seat => {
+        await seat.start()
+      }))
+    },
     exchange: async next => {
       const before = seats
       const after = seatsOf(next)
-      // Who comes is held against those that are there already, and nobody leaves before it is known what becomes of that.
+      // Who comes is held against those that are there already, and nobody leaves before it is known what becomes of
+      // that.
       seats = [...after, ...before.filter(seat => !after.includes(seat))]
       fleet.exchange(membersIn(seats), undefined)
-      await within(firstWordMs, Promise.all(after.map(async seat => { if (!before.includes(seat)) await seat.start() })))
+      await within(
+        firstWordMs,
+        Promise.all(after.map(async seat => {
+          if (!before.includes(seat)) await seat.start()
+        }))
+      )
       seats = after
       fleet.exchange(membersIn(seats), hedgesOf(next))
       for (const seat of before) if (!after.includes(seat)) retire(seat).catch(() => {})
     },
-    stop: () => { for (const { poll } of seats) poll.stop() },
-    close: async () => { await Promise.all([...seats, ...leaving].map(async ({ member }) => { await member.node.close() })) }
+    stop: () => {
+      for (const { poll } of seats) poll.stop()
+    },
+    close: async () => {
+      await Promise.all([...seats, ...leaving].map(async ({ member }) => {
+        await member.node.close()
+      }))
+    }
   }
 
   function hedgesOf ({ hedge }: Config): Hedges | undefined {
@@ -120,6 +159,17 @@ function membersIn (seats: readonly Seat[]): Array<Seat['member']> {
 
 /** The upstreams of a configuration with their names; the embedded node alone where one runs. */
 export function namedIn (config: Config, sandboxUrl: string | undefined): readonly NamedUpstream[] {
-  if (sandboxUrl === undefined) return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
-  return [{ name: 'sandbox', url: sandboxUrl, headers: {}, timeoutMs: 5000, maxConcurrent: 256, requestsPerSecond: null, caFile: null, ignoreCacheControl: false }]
+  if (sandboxUrl === undefined) {
+    return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
+  }
+  return [{
+    name: 'sandbox',
+    url: sandboxUrl,
+    headers: {},
+    timeoutMs: 5000,
+    maxConcurrent: 256,
+    requestsPerSecond: null,
+    caFile: null,
+    ignoreCacheControl: false
+  }]
 }

@@ -19,7 +19,8 @@ const levels: Readonly<Record<number, { readonly name: string, readonly colour: 
 const widest = 5
 // What every line of a process has, or stands elsewhere in it.
 const elsewhere: readonly string[] = ['level', 'time', 'pid', 'hostname', 'msg']
-// Signs that a terminal or an eye takes for something else than signs: they control it, are not seen, or turn the writing round.
+// Signs that a terminal or an eye takes for something else than signs: they control it, are not seen, or turn the
+// writing round.
 const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
 /** Whether a terminal wants colours (no-color.org). */
@@ -27,14 +28,21 @@ export function wantsColours ({ NO_COLOR: noColour = '', TERM: terminal }: Envir
   return noColour === '' && terminal !== 'dumb'
 }
 
-/** The same line for a person at a terminal: `HH:MM:SS level message key=value`. Nothing that others have said can control the terminal. */
+/**
+ * The same line for a person at a terminal: `HH:MM:SS level message key=value`. Nothing that others have said can
+ * control the terminal.
+ */
 export function prettyLine (line: string, hasColours: boolean): string {
   const said = JSON.parse(line) as Line
   const { name, colour } = levels[said.level] ?? { name: String(said.level), colour: '0' }
   const paint = (text: string, code: string): string => hasColours ? `\u001b[${code}m${text}\u001b[0m` : text
-  const pairs = Object.entries(said).filter(([key]) => !elsewhere.includes(key)).map(([key, value]) => ` ${paint(`${seen(key)}=`, '2')}${shown(value)}`)
+  const pairs = Object.entries(said).filter(([key]) => !elsewhere.includes(key)).map(([key, value]) =>
+    ` ${paint(`${seen(key)}=`, '2')}${shown(value)}`
+  )
   const time = new Date(said.time).toTimeString().slice(0, 8)
-  return `${paint(time, '2')} ${paint(name.padEnd(widest), colour)} ${seen(said.msg ?? '')}${pairs.join('')}\n${traceIn(said['err'])}`
+  return `${paint(time, '2')} ${paint(name.padEnd(widest), colour)} ${seen(said.msg ?? '')}${pairs.join('')}\n${
+    traceIn(said['err'])
+  }`
 }
 
 function shown (value: unknown): string {

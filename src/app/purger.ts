@@ -20,18 +20,22 @@ export interface PurgerParts {
 /** Does what an operator wants purged. */
 export interface Purger {
   /** Here and on every replica. */
-  purge (body: Buffer): Promise<Purged>
+  purge(body: Buffer): Promise<Purged>
   /** Here alone: another process of this varve has done it for what replicas share. */
-  follow (body: Buffer): Promise<void>
+  follow(body: Buffer): Promise<void>
 }
 
 /** Builds what purges. */
-export function purgerOf ({ tracker, generations, forgetting, sharing, eventsDefault, chainMismatch }: PurgerParts): Purger {
+export function purgerOf (
+  { tracker, generations, forgetting, sharing, eventsDefault, chainMismatch }: PurgerParts
+): Purger {
   return {
     purge: async body => {
       const wanted = readPurge(body, { eventsDefault: eventsDefault() })
       const { chain } = tracker
-      if (chain === undefined) throw unavailable(chainMismatch() ?? 'no node has been reached yet, so the chain is not known')
+      if (chain === undefined) {
+        throw unavailable(chainMismatch() ?? 'no node has been reached yet, so the chain is not known')
+      }
       if (wanted.all) {
         generations.startAfresh()
         const everywhere = await sharing?.look().then(() => generations.isAgreed, () => false) ?? true

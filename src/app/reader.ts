@@ -32,17 +32,20 @@ export interface Reader {
   readonly metrics: Metrics
   readonly purger: Purger
   /** Takes secrets of the configuration out of what others have said. */
-  mask (text: string): string
+  mask(text: string): string
   readonly built: Built
-  listen (): Promise<string>
+  listen(): Promise<string>
   /** Begins to ask the nodes; resolves when one has answered, or as many seconds have passed as a start may take. */
-  begin (): Promise<void>
-  /** Answers by another configuration from now on, as far as one can be exchanged in a process that runs; throws where it cannot be used, and nothing has changed then. */
-  exchange (config: Config): Promise<void>
+  begin(): Promise<void>
+  /**
+   * Answers by another configuration from now on, as far as one can be exchanged in a process that runs; throws where
+   * it cannot be used, and nothing has changed then.
+   */
+  exchange(config: Config): Promise<void>
   /** Ends when what is under way was answered; `closeMore` with what stops with the listener. */
-  stop (patience: Patience | undefined, closeMore: () => Promise<void>): Promise<void>
+  stop(patience: Patience | undefined, closeMore: () => Promise<void>): Promise<void>
   /** Ends at once, as a start that has failed does. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 // How long a start waits for the node's first word.
@@ -51,19 +54,36 @@ const startMs = 3000
 const tickMs = 1000
 
 /** Builds what answers reads, not yet listening. */
-export async function readerOf (config: Config, sandboxUrl: string | undefined, log: Logger, hooks: Hooks = {}): Promise<Reader> {
-  const built = build(config, sandboxUrl, log, isShared(config) ? (await import('./sharing.js')).sharingOf : undefined, hooks)
+export async function readerOf (
+  config: Config,
+  sandboxUrl: string | undefined,
+  log: Logger,
+  hooks: Hooks = {}
+): Promise<Reader> {
+  const built = build(
+    config,
+    sandboxUrl,
+    log,
+    isShared(config) ? (await import('./sharing.js')).sharingOf : undefined,
+    hooks
+  )
   const { parts, metrics, nodes, generations, sharing, certificate } = built
   const { tracker, forgetting } = parts
   const drain = new Drain()
   const clients = new ClientConnections({ connections: roomFor(config), inFlightBytes: inFlightBytesFor(config) }, {
-    cut: reason => { metrics.cut(reason) },
-    onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, 'there is no room for more connections of clients: new ones are closed at once') }
+    cut: reason => {
+      metrics.cut(reason)
+    },
+    onFull: (turnedAway, limit) => {
+      log.warn({ turnedAway, limit }, 'there is no room for more connections of clients: new ones are closed at once')
+    }
   })
   const lag = new LoopLag({
     now: parts.now,
     lateMs: config.limits.loopLagMs,
-    onShed: () => { metrics.shed() },
+    onShed: () => {
+      metrics.shed()
+    },
     onChange: isShedding => {
       if (isShedding) log.warn('there is more to do than can be done in time: only what is kept is served')
       else log.info('there is time again: everything is served')
@@ -71,7 +91,18 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
   })
   metrics.observeClients(clients)
   const recent = new Recent(() => metrics.counts, () => performance.timeOrigin + parts.now())
-  const timers = [setInterval(() => { clients.tick(); parts.asked.tick() }, tickMs).unref(), setInterval(() => { recent.tick() }, tickMs).unref(), setInterval(() => { lag.tick() }, lagEveryMs).unref()]
+  const timers = [
+    setInterval(() => {
+      clients.tick()
+      parts.asked.tick()
+    }, tickMs).unref(),
+    setInterval(() => {
+      recent.tick()
+    }, tickMs).unref(),
+    setInterval(() => {
+      lag.tick()
+    }, lagEveryMs).unref()
+  ]
   const version = versionOfProgram()
   const isSandbox = sandboxUrl !== undefined
   let current = config
@@ -107,7 +138,14 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
     metrics,
     built,
     mask: text => masking.mask(text),
-    purger: purgerOf({ tracker, generations, forgetting, sharing, eventsDefault: () => current.pages.eventsDefault, chainMismatch: () => chainMismatch(nodes.fleet.members, tracker) }),
+    purger: purgerOf({
+      tracker,
+      generations,
+      forgetting,
+      sharing,
+      eventsDefault: () => current.pages.eventsDefault,
+      chainMismatch: () => chainMismatch(nodes.fleet.members, tracker)
+    }),
     listen: async () => await listenOn(app, config.listen, 'listen'),
     begin: async () => {
       await sharing?.start(generations)
@@ -116,8 +154,18 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       if (tracker.chain === undefined) await sharing?.recall()
       sharing?.look().catch(() => {})
       const reason = chainMismatch(nodes.fleet.members, tracker)
-      if (reason !== undefined) log.error({ reason }, 'no upstream serves the configured chain, and until one does reads are refused with 503: is chainId that of your upstreams?')
-      else if (tracker.chain === undefined) log.warn('no node has answered yet, and until one does reads are refused with 503: is each url of upstreams right, without /v1, and is GET /v1 answered there?')
+      if (reason !== undefined) {
+        log.error(
+          { reason },
+          'no upstream serves the configured chain, and until one does reads are refused with 503: is ' +
+            'chainId that of your upstreams?'
+        )
+      } else if (tracker.chain === undefined) {
+        log.warn(
+          'no node has answered yet, and until one does reads are refused with 503: is each url of upstreams ' +
+            'right, without /v1, and is GET /v1 answered there?'
+        )
+      }
     },
     exchange: async next => {
       const serve = await exchangePublicApp(app, contextOf(next), nextId)
@@ -129,7 +177,12 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
       masking.take(next)
     },
     stop: async (patience, closeMore) => {
-      await stopGracefully(app, drain, { abandon, close: async () => { await Promise.all([close(), closeMore()]) } }, patience)
+      await stopGracefully(app, drain, {
+        abandon,
+        close: async () => {
+          await Promise.all([close(), closeMore()])
+        }
+      }, patience)
     },
     close: async () => {
       await app.close()
@@ -139,17 +192,41 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
 
   function contextOf (of: Config): PublicParts {
     // What is kept has its own lines printed under the names that it was kept with.
-    const mine: Parts = { ...parts, requireLeisure: () => { lag.requireLeisure() }, settings: settingsOf({ ...of, headers: config.headers }) }
+    const mine: Parts = {
+      ...parts,
+      requireLeisure: () => {
+        lag.requireLeisure()
+      },
+      settings: settingsOf({ ...of, headers: config.headers })
+    }
     const access = new Access(of, buckets)
     metrics.knows(access.names)
     const cors = new Cors(of.cors.origins)
     const stamper = new Stamper(mine, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)
-    return { config: of, parts: mine, known: knownReadsOf(of), access, stamper, metrics, log, isSandbox, drain, cors, clients, certificate }
+    return {
+      config: of,
+      parts: mine,
+      known: knownReadsOf(of),
+      access,
+      stamper,
+      metrics,
+      log,
+      isSandbox,
+      drain,
+      cors,
+      clients,
+      certificate
+    }
   }
 
   function roomFor (of: Config): number {
     const { limit, isCut } = placesFor(of)
-    if (isCut) log.warn({ key: 'limits.connections', limit }, 'this process may open too few files for so many connections beside those to nodes: so many are let in')
+    if (isCut) {
+      log.warn(
+        { key: 'limits.connections', limit },
+        'this process may open too few files for so many connections beside those to nodes: so many are let in'
+      )
+    }
     return limit
   }
 }
@@ -158,7 +235,8 @@ export async function readerOf (config: Config, sandboxUrl: string | undefined, 
 export async function listenOn (app: FastifyInstance, address: string, key: string): Promise<string> {
   try {
     const { host, port } = hostAndPort(address)
-    // For localhost Fastify opens a second server where it has two addresses, which has nothing of what was put on the first: one address it is, and the log names it.
+    // For localhost Fastify opens a second server where it has two addresses, which has nothing of what was put on the
+    // first: one address it is, and the log names it.
     return await app.listen({ host: (await lookup(host)).address, port })
   } catch (error) {
     throw listenFault(address, { key, flag: key === 'listen' ? '--listen' : '--admin' }, error as Error)

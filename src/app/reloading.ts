@@ -4,7 +4,10 @@ import { type Config } from '../config/schema.js'
 import { ConfigError } from '../config/mistakes.js'
 import { type Varve } from './varve.js'
 
-/** Goes over to what the configuration says by now, once it is wholly understood; whatever stands in the way, the old one goes on. */
+/**
+ * Goes over to what the configuration says by now, once it is wholly understood; whatever stands in the way, the old
+ * one goes on.
+ */
 export class Reloading {
   readonly #load: () => Loaded
   readonly #varve: Promise<Varve>
@@ -27,7 +30,9 @@ export class Reloading {
     if (this.#isOver) return
     if (this.#underWay !== undefined) this.#isToldAgain = true
     // A start that has failed tells of itself.
-    this.#underWay ??= this.#reloadAndAgain().catch(() => {}).finally(() => { this.#underWay = undefined })
+    this.#underWay ??= this.#reloadAndAgain().catch(() => {}).finally(() => {
+      this.#underWay = undefined
+    })
   }
 
   /** Begins none any more, and tells of none: what is under way ends with varve. */
@@ -49,14 +54,21 @@ export class Reloading {
       this.#onLoaded(config)
       const keys = await varve.exchange(config)
       if (this.#isOver) return
-      for (const key of keys) this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
+      for (const key of keys) {
+        this.#log.warn({ key }, 'this key is another one now, and is taken in when varve is started anew')
+      }
       varve.metrics.process.reloaded('exchanged')
       this.#log.info('the configuration was exchanged')
     } catch (error) {
       if (this.#isOver) return
       varve.metrics.process.reloaded('refused')
-      const reasons = error instanceof ConfigError ? error.mistakes.map(({ path, message }) => `${path}: ${message}`) : [(error as Error).message]
-      this.#log.error({ file: error instanceof ConfigError ? error.file : undefined, reasons }, 'the new configuration is refused, and the old one goes on')
+      const reasons = error instanceof ConfigError
+        ? error.mistakes.map(({ path, message }) => `${path}: ${message}`)
+        : [(error as Error).message]
+      this.#log.error(
+        { file: error instanceof ConfigError ? error.file : undefined, reasons },
+        'the new configuration is refused, and the old one goes on'
+      )
     }
   }
 }

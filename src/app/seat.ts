@@ -33,9 +33,9 @@ export interface Seat {
   readonly member: Member
   readonly poll: HeadPoll
   /** Begins to ask it where it stands; resolves with its first word, be it that there is none. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** The first word, once it was asked for; else that of a question of its own. */
-  firstWord (): Promise<void>
+  firstWord(): Promise<void>
 }
 
 /** What a seat has to know of the others. */
@@ -51,23 +51,43 @@ const mega = 1024 * 1024
 const comparedEveryMs = 10_000
 
 /** Builds what asks one node, and looks after it. */
-export function seatOf (upstream: NamedUpstream, { cache, head: { pollMs } }: Config, options: NodesOptions, table: Table): Seat {
+export function seatOf (
+  upstream: NamedUpstream,
+  { cache, head: { pollMs } }: Config,
+  options: NodesOptions,
+  table: Table
+): Seat {
   const { now, tracker, releases, tally, log, generations } = options
   const { name } = upstream
   const hasPeers = (): boolean => table.seats().length > 1
   let first: Promise<void> | undefined
-  const onLost = (): void => { if (member.lost() && hasPeers()) poll.poll().catch(() => {}) }
-  const node = new LedgerNode({ ...upstream, onLost, maxGatheredBytes: cache.maxEntryMb * mega, now, wallClockMs: () => performance.timeOrigin + now(), ...(options.asksForAll && { probes: options.asksForAll(upstream) }) }, tally)
+  const onLost = (): void => {
+    if (member.lost() && hasPeers()) poll.poll().catch(() => {})
+  }
+  const node = new LedgerNode({
+    ...upstream,
+    onLost,
+    maxGatheredBytes: cache.maxEntryMb * mega,
+    now,
+    wallClockMs: () => performance.timeOrigin + now(),
+    ...(options.asksForAll && { probes: options.asksForAll(upstream) })
+  }, tally)
   const member: Member = new Member(node, {
     now,
     hasPeers,
     recognises: async stamped => await table.welcomes().recognises(member, stamped, true),
-    isStrange: ({ position }) => tracker.position !== undefined && (position.chainId !== tracker.chainId || contradicts(position, tracker.position)),
+    isStrange: ({ position }) =>
+      tracker.position !== undefined &&
+      (position.chainId !== tracker.chainId || contradicts(position, tracker.position)),
     welcome: async (stamped, wasAway) => {
       const seats = table.seats()
       const earlier = seats.slice(0, seats.indexOf(seat))
       // Where nodes disagree at the start, the first in the order of the configuration that answers in time decides.
-      if (seats.every(other => !other.member.isBelieved)) await Promise.all(earlier.map(async other => { if (other.member.isUnheard) await other.firstWord() }))
+      if (seats.every(other => !other.member.isBelieved)) {
+        await Promise.all(earlier.map(async other => {
+          if (other.member.isUnheard) await other.firstWord()
+        }))
+      }
       return await table.welcomes().welcome(member, stamped, wasAway)
     }
   })
@@ -91,7 +111,9 @@ export function seatOf (upstream: NamedUpstream, { cache, head: { pollMs } }: Co
         comparedAt = now()
         member.recheck().catch(() => {})
       }
-      if (member === table.fleet().witness && member.isBelieved && member.standing.stamped !== undefined) generations().renew(member.standing.stamped).catch(() => {})
+      if (member === table.fleet().witness && member.isBelieved && member.standing.stamped !== undefined) {
+        generations().renew(member.standing.stamped).catch(() => {})
+      }
       tellState()
     }
   })
@@ -99,8 +121,12 @@ export function seatOf (upstream: NamedUpstream, { cache, head: { pollMs } }: Co
     upstream,
     member,
     poll,
-    start: async () => { await (first = poll.start()) },
-    firstWord: async () => { await (first ?? poll.poll()) }
+    start: async () => {
+      await (first = poll.start())
+    },
+    firstWord: async () => {
+      await (first ?? poll.poll())
+    }
   }
   return seat
 }

@@ -19,10 +19,19 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const { log, masking, lost } = logOf(io, loaded.config)
   const told = toldToStop(io, () => performance.now())
   let varve: Varve | undefined
-  takeCareOfFaults(io, log, masking, { metrics: () => varve?.metrics, stop: async patience => { await varve?.stop(patience) } })
+  takeCareOfFaults(io, log, masking, {
+    metrics: () => varve?.metrics,
+    stop: async patience => {
+      await varve?.stop(patience)
+    }
+  })
   const started = startVarve(loaded, log, io.program)
-  const reloading = new Reloading(load, started, log, config => { masking.take(config) })
-  io.onSignal('SIGHUP', () => { if (!io.hasLostTerminal()) reloading.reload() })
+  const reloading = new Reloading(load, started, log, config => {
+    masking.take(config)
+  })
+  io.onSignal('SIGHUP', () => {
+    if (!io.hasLostTerminal()) reloading.reload()
+  })
   try {
     varve = await started
   } catch (error) {
@@ -30,7 +39,9 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   }
   const { metrics } = varve
   metrics.process.observeLog(lost)
-  const unwatch = watchDescriptors(log, () => { metrics.process.exhausted() })
+  const unwatch = watchDescriptors(log, () => {
+    metrics.process.exhausted()
+  })
   if (io.isTerminal || loaded.isSandbox) io.out(bannerOf(varve, loaded))
   log.info({ signal: await told }, 'stopping')
   reloading.end()
@@ -40,18 +51,29 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   return exitCodes.ok
 }
 
-/** Starts what serves, with the embedded node where that was asked for by name: in this process, or in as many as are wanted. */
-export async function startVarve ({ config, isSandbox }: Pick<Loaded, 'config' | 'isSandbox'>, log: Logger, program: Program): Promise<Varve> {
+/**
+ * Starts what serves, with the embedded node where that was asked for by name: in this process, or in as many as are
+ * wanted.
+ */
+export async function startVarve (
+  { config, isSandbox }: Pick<Loaded, 'config' | 'isSandbox'>,
+  log: Logger,
+  program: Program
+): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
-  const start = async (sandboxUrl: string | undefined): Promise<Varve> => config.workers === 1
-    ? await startAlone(config, sandboxUrl, log)
-    : await (await import('./workers.js')).startWorkers(config, sandboxUrl, log, program)
+  const start = async (sandboxUrl: string | undefined): Promise<Varve> =>
+    config.workers === 1
+      ? await startAlone(config, sandboxUrl, log)
+      : await (await import('./workers.js')).startWorkers(config, sandboxUrl, log, program)
   if (!isSandbox) return await start(undefined)
   // The demonstration never forgets, so that what the README and the banner ask for is there however long it runs.
   // Read where it is used: a start in front of a real node need not wait for it.
   const { startSandbox } = await import('#sandbox')
   const sandbox = await startSandbox({ windowBlocks: 100_000_000 })
-  log.warn({ url: sandbox.url }, 'sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks')
+  log.warn(
+    { url: sandbox.url },
+    'sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks'
+  )
   try {
     const varve = await start(sandbox.url)
     return {

@@ -41,18 +41,18 @@ export interface Sharing {
   readonly control: Control
   readonly link: RedisLink
   /** What an operator should know of it. */
-  degraded (): string[]
+  degraded(): string[]
   /** Begins, with who decides on generations; resolves when it is known whether Redis answers. */
-  start (generations: Generations): Promise<void>
+  start(generations: Generations): Promise<void>
   /** Looks at what the others say now, and publishes what they lack. */
-  look (): Promise<void>
+  look(): Promise<void>
   /** Where no node answers: finds out from Redis which chain it is. */
-  recall (): Promise<void>
-  purge (chain: Chain, whatOf: (chain: Chain) => ToForget): Promise<boolean>
-  tellHead (): void
+  recall(): Promise<void>
+  purge(chain: Chain, whatOf: (chain: Chain) => ToForget): Promise<boolean>
+  tellHead(): void
   /** Counts what clients take for all replicas together; `alone` does so while Redis is away. */
-  countWith (alone: Buckets): Buckets
-  stop (): Promise<void>
+  countWith(alone: Buckets): Buckets
+  stop(): Promise<void>
 }
 
 // How long a process that stops still writes what others may want to read.
@@ -75,7 +75,9 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   let buckets: SharedBuckets | undefined
   // Whether Redis was away since the others were heard: they may have begun anew meanwhile.
   let isInDoubt = false
-  const look = async (): Promise<void> => { await agreement?.look() }
+  const look = async (): Promise<void> => {
+    await agreement?.look()
+  }
   const link = new RedisLink(clientFor(place), {
     timeoutMs,
     probeKey: `${prefix}probe`,
@@ -95,40 +97,69 @@ export function sharingOf (config: RedisConfig, parts: SharingParts): Sharing {
   const control = new Control(keys, upstreams)
   const isAgreed = (): boolean => generations?.isAgreed === true && !isInDoubt && !purges.hasPending
   const store = new SharedStore(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
-  const listenTo = (channel: string, onMessage: (text: string) => void): RedisListener => new RedisListener(attempt => listenerFor(place, attempt), channel, onMessage)
-  const news = new News(link, prefix, listenTo, message => { agreement?.hear(message) })
+  const listenTo = (channel: string, onMessage: (text: string) => void): RedisListener =>
+    new RedisListener(attempt => listenerFor(place, attempt), channel, onMessage)
+  const news = new News(link, prefix, listenTo, message => {
+    agreement?.hear(message)
+  })
   const purges = new Purges({
     store,
     log: new PurgeLog(keys),
     local: forgetting,
     chain: () => generations?.isAgreed === true ? tracker.chain : undefined,
-    tell: async chainId => { await news.tell(chainId) }
+    tell: async chainId => {
+      await news.tell(chainId)
+    }
   })
   return {
     store,
     control,
     link,
-    degraded: () => link.isUp
-      ? [
+    degraded: () =>
+      link.isUp
+        ? [
           ...health.warnings,
           ...(store.refusal === undefined ? [] : [`Redis refuses writes: ${store.refusal}`]),
-          ...(buckets?.refusal === undefined ? [] : [`Redis does not count for clients' limits, which hold for each process alone: ${buckets.refusal}`]),
-          ...(purges.hasPending || generations?.isLeaving === true ? ['Redis is not read: it could not be told of all purges yet'] : [])
+          ...(buckets?.refusal === undefined
+            ? []
+            : [`Redis does not count for clients' limits, which hold for each process alone: ${buckets.refusal}`]),
+          ...(purges.hasPending || generations?.isLeaving === true
+            ? ['Redis is not read: it could not be told of all purges yet']
+            : [])
         ]
-      : [`Redis ${link.fault}: ${link.lastError}`],
+        : [`Redis ${link.fault}: ${link.lastError}`],
     start: async whoDecides => {
       generations = whoDecides
-      agreement = new Agreement({ link, control, generations, purges, news, tracker, releases, now, onHeard: () => { isInDoubt = false }, onLooked: () => { store.resume() } })
+      agreement = new Agreement({
+        link,
+        control,
+        generations,
+        purges,
+        news,
+        tracker,
+        releases,
+        now,
+        onHeard: () => {
+          isInDoubt = false
+        },
+        onLooked: () => {
+          store.resume()
+        }
+      })
       await link.start()
       news.start()
       health.start()
       agreement.start()
     },
     look,
-    recall: async () => { await agreement?.recall().catch(() => {}) },
+    recall: async () => {
+      await agreement?.recall().catch(() => {})
+    },
     purge: async (chain, whatOf) => await purges.purge(chain, whatOf),
     tellHead: () => {
-      if (tracker.chain !== undefined && tracker.stamped !== undefined) news.tellHead(tracker.chain.generation, tracker.stamped)
+      if (tracker.chain !== undefined && tracker.stamped !== undefined) {
+        news.tellHead(tracker.chain.generation, tracker.stamped)
+      }
     },
     countWith: alone => (buckets = new SharedBuckets(link, prefix, alone, now)),
     stop: async () => {

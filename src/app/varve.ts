@@ -13,9 +13,12 @@ export interface Varve {
   readonly url: string
   readonly adminUrl: string
   readonly metrics: Pick<Metrics, 'process'>
-  /** Goes over to another configuration; throws where that cannot be done, and the one before goes on. Resolves with the keys that wait for a start. */
-  exchange (config: Config): Promise<readonly string[]>
-  stop (patience?: Patience): Promise<void>
+  /**
+   * Goes over to another configuration; throws where that cannot be done, and the one before goes on. Resolves with the
+   * keys that wait for a start.
+   */
+  exchange(config: Config): Promise<readonly string[]>
+  stop(patience?: Patience): Promise<void>
 }
 
 /** Serves from this very process. */
@@ -26,9 +29,13 @@ export async function startAlone (config: Config, sandboxUrl: string | undefined
     metrics: reader.metrics,
     readiness: async () => readinessOf(reader.status),
     status: async () => statusOf(reader.status),
-    onUnforeseen: error => { tellUnforeseen({ log, metrics: reader.metrics }, error) },
+    onUnforeseen: error => {
+      tellUnforeseen({ log, metrics: reader.metrics }, error)
+    },
     hosts: () => current.admin.hosts,
-    onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, adminIsFull) },
+    onFull: (turnedAway, limit) => {
+      log.warn({ turnedAway, limit }, adminIsFull)
+    },
     purging: { token: () => current.admin.token, purge: async body => await reader.purger.purge(body) }
   })
   try {
@@ -47,7 +54,11 @@ export async function startAlone (config: Config, sandboxUrl: string | undefined
         current = next
         return keysThatStay(config, next)
       },
-      stop: async patience => { await reader.stop(patience, async () => { await admin.close() }) }
+      stop: async patience => {
+        await reader.stop(patience, async () => {
+          await admin.close()
+        })
+      }
     }
   } catch (error) {
     await reader.close()

@@ -25,7 +25,12 @@ import { type Varve } from './varve.js'
 const maxWordBytes = 65_536
 
 /** Serves from several processes that share one listener; this one answers for all of them to an operator. */
-export async function startWorkers (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program): Promise<Varve> {
+export async function startWorkers (
+  config: Config,
+  sandboxUrl: string | undefined,
+  log: Logger,
+  program: Program
+): Promise<Varve> {
   const metrics = new Metrics()
   const summed = new SummedMetrics(['varve_chain_resets_total'])
   const now = (): number => performance.now()
@@ -40,7 +45,9 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
       metrics.process.workerLost()
       log.error({ lost: pid, code, signal }, 'a worker has ended: another takes its place')
     },
-    onNotReplaced: reason => { log.error({ reason }, 'no worker can take the place of one that has ended: it is tried again') },
+    onNotReplaced: reason => {
+      log.error({ reason }, 'no worker can take the place of one that has ended: it is tried again')
+    },
     onEnded: worker => {
       summed.ends(worker)
       recent.ends(worker)
@@ -50,9 +57,13 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     metrics: { contentType: metrics.contentType, text: textOfAll },
     readiness: async () => readinessOfAll(await statuses(), current.workers, isStopping),
     status: async () => statusOfAll(await statuses(), current.workers, isStopping, recent.told),
-    onUnforeseen: error => { tellUnforeseen({ log, metrics }, error) },
+    onUnforeseen: error => {
+      tellUnforeseen({ log, metrics }, error)
+    },
     hosts: () => current.admin.hosts,
-    onFull: (turnedAway, limit) => { log.warn({ turnedAway, limit }, adminIsFull) },
+    onFull: (turnedAway, limit) => {
+      log.warn({ turnedAway, limit }, adminIsFull)
+    },
     purging: { token: () => current.admin.token, purge: purgeAll }
   })
   const close = async (patience?: Patience): Promise<void> => {
@@ -74,12 +85,21 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
 
   /** What the workers of a configuration are begun with: each with its share of what all of them may take. */
   function editionOf (of: Config): Edition {
-    const nodes = namedIn(of, sandboxUrl).map(upstream => new LedgerNode({ ...upstream, ...boundsOfPolls(upstream, of.head.pollMs), maxGatheredBytes: maxWordBytes, now }, metrics))
-    const polls = new SharedPolls(nodes, now, (node, target, polled) => { crew.tell(edition, { kind: 'polled', node, target, polled }) })
+    const nodes = namedIn(of, sandboxUrl).map(upstream =>
+      new LedgerNode(
+        { ...upstream, ...boundsOfPolls(upstream, of.head.pollMs), maxGatheredBytes: maxWordBytes, now },
+        metrics
+      )
+    )
+    const polls = new SharedPolls(nodes, now, (node, target, polled) => {
+      crew.tell(edition, { kind: 'polled', node, target, polled })
+    })
     const edition: Edition = {
       count: of.workers,
       begin: () => ({ kind: 'begin', config: shareOf(of), sandboxUrl, chapter }),
-      hear: (heard, from) => { hear(heard, from, edition, polls) }
+      hear: (heard, from) => {
+        hear(heard, from, edition, polls)
+      }
     }
     open.add(polls)
     return edition
@@ -87,10 +107,14 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
 
   function hear (heard: Heard, from: WorkerProcess, edition: Edition, polls: SharedPolls): void {
     switch (heard.kind) {
-      case 'poll': return polls.ask(heard.node, heard.target, heard.timeoutMs)
-      case 'take': return from.tell({ kind: 'taken', id: heard.id, waitMs: buckets.take(heard.subject, heard.allowance) })
-      case 'give_back': return buckets.giveBack(heard.subject, heard.allowance)
-      case 'dropped': return follow(Buffer.from(heard.purge), from)
+      case 'poll':
+        return polls.ask(heard.node, heard.target, heard.timeoutMs)
+      case 'take':
+        return from.tell({ kind: 'taken', id: heard.id, waitMs: buckets.take(heard.subject, heard.allowance) })
+      case 'give_back':
+        return buckets.giveBack(heard.subject, heard.allowance)
+      case 'dropped':
+        return follow(Buffer.from(heard.purge), from)
       case 'last_word':
         recent.tells(from, heard.recent as RecentTold)
         return summed.tells(from, heard.metrics as ToldMetrics)
@@ -99,7 +123,8 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
         if (heard.chapter > chapter) metrics.reset()
         chapter = Math.max(chapter, heard.chapter)
         return crew.tell(edition, heard, from)
-      case 'head': crew.tell(edition, heard, from)
+      case 'head':
+        crew.tell(edition, heard, from)
     }
   }
 
@@ -149,12 +174,19 @@ export async function startWorkers (config: Config, sandboxUrl: string | undefin
     return told.flat()
   }
 
-  /** What one has found to be wrong is forgotten by each other, of whatever configuration: it names a read, and no node. */
+  /**
+   * What one has found to be wrong is forgotten by each other, of whatever configuration: it names a read, and no node.
+   */
   function follow (body: Buffer, from: WorkerProcess): void {
-    for (const worker of crew.all) if (worker !== from && worker.isListening) worker.ask({ what: 'follow', body }).catch(() => {})
+    for (const worker of crew.all) {
+      if (worker !== from && worker.isListening) worker.ask({ what: 'follow', body }).catch(() => {})
+    }
   }
 
-  /** One does it for what replicas share, and then each other for itself: before that it could find there again what it has just forgotten. */
+  /**
+   * One does it for what replicas share, and then each other for itself: before that it could find there again what it
+   * has just forgotten.
+   */
   async function purgeAll (body: Buffer): Promise<Purged> {
     const [first, ...others] = crew.all.filter(({ isListening }) => isListening)
     if (first === undefined) throw unavailable('no worker is there yet')

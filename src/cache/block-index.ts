@@ -6,8 +6,8 @@ interface Interval {
 }
 
 /**
- * From a version to the kept block that holds it. Each family, such as JSON with transactions, has its own list in the order of versions;
- * a record lives as long as its entry, so the index is bounded by what it points to.
+ * From a version to the kept block that holds it. Each family, such as JSON with transactions, has its own list in the
+ * order of versions; a record lives as long as its entry, so the index is bounded by what it points to.
  */
 export class BlockIndex {
   readonly #families = new Map<string, Interval[]>()

@@ -6,11 +6,15 @@ import { type Memory } from './memory.js'
 
 // Below this a coding gains less than its header line costs.
 const minBytes = 256
-// Two of the four threads that Node has for such work, and no queue to speak of: who is turned away is heard at the next hit.
+// Two of the four threads that Node has for such work, and no queue to speak of: who is turned away is heard at the
+// next hit.
 const maxUnderWay = 2
 
 const compress: Readonly<Record<Coding, (body: Buffer) => Promise<Buffer>>> = {
-  br: async body => await promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_SIZE_HINT]: body.length } }),
+  br: async body =>
+    await promisify(brotliCompress)(body, {
+      params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_SIZE_HINT]: body.length }
+    }),
   gzip: async body => await promisify(gzip)(body, { level: 6 })
 }
 
@@ -23,7 +27,10 @@ export class Compressor {
     this.#memory = memory
   }
 
-  /** The best form that is there for a client that takes these codings, best first; what is missing is made for those who come later. */
+  /**
+   * The best form that is there for a client that takes these codings, best first; what is missing is made for those
+   * who come later.
+   */
   formOf (entry: Entry, codings: readonly Coding[]): Form {
     const [best] = codings
     if (best === undefined || entry.body.length < minBytes) return entry
@@ -50,14 +57,21 @@ export class Compressor {
   #make (entry: Entry, coding: Coding): void {
     if (this.#underWay.size >= maxUnderWay || this.#underWay.has(entry.key)) return
     const work = compress[coding](entry.body)
-      .then(body => { this.#keep(entry, coding, body) })
-      .finally(() => { this.#underWay.delete(entry.key) })
+      .then(body => {
+        this.#keep(entry, coding, body)
+      })
+      .finally(() => {
+        this.#underWay.delete(entry.key)
+      })
     // Nothing that zlib is given here can make it fail; should it, the entry stays without that form.
     this.#underWay.set(entry.key, work.catch(() => {}))
   }
 
-  // A form that there is no room for is as good as one that gains nothing: it is not tried again, and takes no hit away.
+  // A form that there is no room for is as good as one that gains nothing: it is not tried again, and takes no hit
+  // away.
   #keep (entry: Entry, coding: Coding, body: Buffer): void {
-    if (!this.#memory.replace(entry, withForm(entry, coding, body))) this.#memory.replace(entry, withForm(entry, coding, entry.body))
+    if (!this.#memory.replace(entry, withForm(entry, coding, body))) {
+      this.#memory.replace(entry, withForm(entry, coding, entry.body))
+    }
   }
 }

@@ -48,16 +48,21 @@ export interface BlockRange {
 /** Which events of a stream a page has, and what the index files it under. */
 export interface PageRange extends EventRange {
   readonly stream: string
-  /** Where in the body each event begins, and where one after the last would; undefined where its events cannot be parts of another page. */
+  /**
+   * Where in the body each event begins, and where one after the last would; undefined where its events cannot be parts
+   * of another page.
+   */
   readonly offsets: Uint32Array | undefined
 }
 
 /** What an entry is made of. */
-export type EntryParts = Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> &
-  Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'page' | 'lowestVersion' | 'readAt'>>
+export type EntryParts =
+  & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'ownLines' | 'release'>
+  & Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'page' | 'lowestVersion' | 'readAt'>>
 
-// Measured as resident memory (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot in the LRU's tables,
-// with what the allocator takes for them; and what of all that waits to be collected while a full cache makes room.
+// Measured as resident memory (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot
+// in the LRU's tables, with what the allocator takes for them; and what of all that waits to be collected while a full
+// cache makes room.
 const entryOverheadBytes = 1800
 const headroom = 1.25
 const blockOverheadBytes = 200
@@ -74,7 +79,23 @@ export function makeEntry (parts: EntryParts): Entry {
   const etag = tagOf(contentType, body)
   const lines = linesOf(parts, body, etag, [])
   // Each by its name: an object that is put together from others takes several times the memory.
-  return { key, status, contentType, body, etag, lines, text: printed(lines), ownLines, coded: none, release, expiresAtMs, block, page, lowestVersion, readAt }
+  return {
+    key,
+    status,
+    contentType,
+    body,
+    etag,
+    lines,
+    text: printed(lines),
+    ownLines,
+    coded: none,
+    release,
+    expiresAtMs,
+    block,
+    page,
+    lowestVersion,
+    readAt
+  }
 }
 
 /** The same entry with one more form. */
@@ -93,9 +114,14 @@ export function codedTag (entry: Form, coding: Coding): string {
 /** The memory that the process needs to keep an entry. */
 export function costOf (entry: Entry): number {
   const forms = [entry, ...Object.values(entry.coded).filter(({ body }) => body !== entry.body)]
-  const filed = (entry.block === undefined ? 0 : blockOverheadBytes) + (entry.page === undefined ? 0 : pageOverheadBytes + (entry.page.offsets?.byteLength ?? 0))
+  const filed = (entry.block === undefined ? 0 : blockOverheadBytes) +
+    (entry.page === undefined ? 0 : pageOverheadBytes + (entry.page.offsets?.byteLength ?? 0))
   const overhead = entryOverheadBytes + entry.key.length + filed + (forms.length - 1) * formOverheadBytes
-  const bytes = forms.reduce((sum, form) => sum + form.body.length + form.lines.reduce((length, text) => length + text.length, form.text?.length ?? 0), 0)
+  const bytes = forms.reduce(
+    (sum, form) =>
+      sum + form.body.length + form.lines.reduce((length, text) => length + text.length, form.text?.length ?? 0),
+    0
+  )
   return Math.ceil((overhead + bytes) * headroom)
 }
 
@@ -112,7 +138,12 @@ function codedForm (entry: Entry, coding: Coding, body: Buffer): Form {
   return { body, etag, lines, text: printed(lines) }
 }
 
-function linesOf ({ contentType, ownLines }: Pick<Entry, 'contentType' | 'ownLines'>, body: Buffer, etag: string, coding: string[]): string[] {
+function linesOf (
+  { contentType, ownLines }: Pick<Entry, 'contentType' | 'ownLines'>,
+  body: Buffer,
+  etag: string,
+  coding: string[]
+): string[] {
   return ['content-type', contentType, ...coding, 'content-length', String(body.length), 'etag', etag, ...ownLines]
 }
 

@@ -5,16 +5,17 @@ import { type EventRange, type ListedPage, PageIndex } from './page-index.js'
 
 /** What an operator watches of a tier. */
 export interface MemoryTally {
-  wrote (): void
-  evicted (): void
+  wrote(): void
+  evicted(): void
 }
 
 /** Who holds something that was made of what is kept. */
 export interface Holder {
-  letGo (): void
+  letGo(): void
 }
 
-// Whoever asks for what is put together from other entries asks no node for it, and could push out all that came from one.
+// Whoever asks for what is put together from other entries asks no node for it, and could push out all that came from
+// one.
 const joinedShare = 1 / 16
 
 /** The memory tier: least recently used, bounded in bytes of true cost (law 10). */
@@ -27,7 +28,10 @@ export class Memory {
   readonly #now: () => number
   #onHalfFull: (() => void) | undefined
 
-  /** Those who hold what they have made of what is kept here, to have it again while that is unchanged: told to let go of it with every change. */
+  /**
+   * Those who hold what they have made of what is kept here, to have it again while that is unchanged: told to let go
+   * of it with every change.
+   */
   readonly holders = new Set<Holder>()
 
   /** Tells once when half of it is taken. */
@@ -39,7 +43,9 @@ export class Memory {
       maxSize: Math.max(1, Math.floor(maxBytes * joinedShare)),
       sizeCalculation: cost => cost,
       // Not before it has gone from here, since what is deleted there is deleted here too.
-      disposeAfter: (_cost, key, reason) => { if (reason === 'evict') this.#entries.delete(key) }
+      disposeAfter: (_cost, key, reason) => {
+        if (reason === 'evict') this.#entries.delete(key)
+      }
     })
     this.#entries = new LRUCache({
       maxSize: maxBytes,
@@ -93,11 +99,17 @@ export class Memory {
     return kept?.body === entry.body ? kept : undefined
   }
 
-  /** Puts what has become of an entry in its place, unless it has gone meanwhile or would be dearer than the whole tier; tells whether it did. */
+  /**
+   * Puts what has become of an entry in its place, unless it has gone meanwhile or would be dearer than the whole tier;
+   * tells whether it did.
+   */
   replace (entry: Entry, by: Entry): boolean {
     const cost = costOf(by)
     const isJoined = this.#joined.has(entry.key)
-    if (this.#entries.peek(entry.key) !== entry || cost > (isJoined ? this.#joined : this.#entries).maxSize || !this.#put(by)) return false
+    if (
+      this.#entries.peek(entry.key) !== entry || cost > (isJoined ? this.#joined : this.#entries).maxSize ||
+      !this.#put(by)
+    ) return false
     if (isJoined) this.#joined.set(entry.key, cost)
     return true
   }
@@ -156,7 +168,9 @@ export class Memory {
     const { key, block, page } = entry
     if (block !== undefined) {
       // Which of two blocks that share a version is the true one cannot be told, so the older word goes.
-      for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) if (other !== key) this.#entries.delete(other)
+      for (const other of this.#blocks.overlapping(block.blocks, block.first, block.last)) {
+        if (other !== key) this.#entries.delete(other)
+      }
     }
     this.#entries.set(key, entry)
     this.letGo()

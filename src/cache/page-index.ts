@@ -18,8 +18,8 @@ interface Listing {
 }
 
 /**
- * From a run of events to the kept pages that have any of them. Pages of one stream may overlap as clients please; a record lives as long as
- * its entry, so the index is bounded by what it points to.
+ * From a run of events to the kept pages that have any of them. Pages of one stream may overlap as clients please; a
+ * record lives as long as its entry, so the index is bounded by what it points to.
  */
 export class PageIndex {
   readonly #streams = new Map<string, Listing>()
@@ -30,7 +30,9 @@ export class PageIndex {
     const found: ListedPage[] = []
     // What begins further back than the longest page reaches cannot have any.
     let at = placeOf(pages, first - widest)
-    for (let page = pages[at]; page !== undefined && page.first <= last; page = pages[++at]) if (page.last >= first) found.push(page)
+    for (let page = pages[at]; page !== undefined && page.first <= last; page = pages[++at]) {
+      if (page.last >= first) found.push(page)
+    }
     return found
   }
 
@@ -58,8 +60,14 @@ export class PageIndex {
   }
 }
 
-/** The fewest ranges, of those in the order of their first events, that have every event of a run between them; undefined where one is missing. */
-export function coverOf<Range extends EventRange> (ranges: Iterable<Range>, { first, last }: EventRange): Range[] | undefined {
+/**
+ * The fewest ranges, of those in the order of their first events, that have every event of a run between them;
+ * undefined where one is missing.
+ */
+export function coverOf<Range extends EventRange> (
+  ranges: Iterable<Range>,
+  { first, last }: EventRange
+): Range[] | undefined {
   const chosen: Range[] = []
   let next = first
   let best: Range | undefined

@@ -1,8 +1,9 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 
 /**
- * Header lines as they go onto the wire, checked as Node checks them: done once for what many answers have in common, where Node would check and
- * print each line of each answer. Without the length, which Node wants to see for itself; undefined where it would refuse a line.
+ * Header lines as they go onto the wire, checked as Node checks them: done once for what many answers have in common,
+ * where Node would check and print each line of each answer. Without the length, which Node wants to see for itself;
+ * undefined where it would refuse a line.
  */
 export function printed (lines: readonly string[]): string | undefined {
   // Of pieces that are joined once: a text that grows by them would be put together from pieces for ever.

@@ -11,16 +11,19 @@ export interface FoundBlock extends VersionRange {
   readonly height: string
 }
 
-/** What the index says of a version: the blocks that may hold it, and whether a record is missing where one was found. */
+/**
+ * What the index says of a version: the blocks that may hold it, and whether a record is missing where one was found.
+ */
 export interface FoundBlocks {
   readonly blocks: readonly FoundBlock[]
   readonly isTorn: boolean
 }
 
 /**
- * From a version to the block that holds it, in Redis. The versions are cut into lengths of 1,024, twice, the second time half a length
- * further on; each length has a key, and a block is recorded under every key that it touches. So the loss of any key loses nothing: the
- * other cut still leads to the block. Records are texts in the order of the alphabet, exact for every u64, and no command needs two keys.
+ * From a version to the block that holds it, in Redis. The versions are cut into lengths of 1,024, twice, the second
+ * time half a length further on; each length has a key, and a block is recorded under every key that it touches. So the
+ * loss of any key loses nothing: the other cut still leads to the block. Records are texts in the order of the
+ * alphabet, exact for every u64, and no command needs two keys.
  */
 export class SharedBlocks {
   readonly #prefix: string
@@ -39,7 +42,14 @@ export class SharedBlocks {
   async find (client: RedisClient, blocks: string, version: bigint): Promise<FoundBlocks> {
     // The record with the highest first version that is not above the one asked for.
     const asked = await Promise.allSettled(cuts.map(async cut => {
-      const records = await client.zrevrangebylex(this.#keyOf(blocks, cut, lengthOf(cut, version)), `(${hex(version)}g`, '-', 'LIMIT', 0, 1)
+      const records = await client.zrevrangebylex(
+        this.#keyOf(blocks, cut, lengthOf(cut, version)),
+        `(${hex(version)}g`,
+        '-',
+        'LIMIT',
+        0,
+        1
+      )
       return readRecord(records[0], version)
     }))
     // One cut is enough, also where the other cannot be asked.
@@ -47,22 +57,26 @@ export class SharedBlocks {
     const found = asked.filter(cut => cut.status === 'fulfilled').map(cut => cut.value)
     if (failed !== undefined && found.every(block => block === undefined)) throw failed.reason
     const blocksFound = found.filter(block => block !== undefined)
-    const distinct = blocksFound.filter(({ height }, at) => blocksFound.findIndex(other => other.height === height) === at)
+    const distinct = blocksFound.filter(({ height }, at) =>
+      blocksFound.findIndex(other => other.height === height) === at
+    )
     return { blocks: distinct, isTorn: blocksFound.length < found.length || distinct.length > 1 }
   }
 
   async add (client: RedisClient, blocks: string, range: VersionRange, height: string): Promise<void> {
     const record = recordOf(range, height)
     const [first, last] = [hex(range.first), hex(range.last)]
-    await Promise.all(this.#keysOf(blocks, range).flatMap(key => [
-      client.zadd(key, 0, record),
-      // Another that begins inside would hide this one; which of them is true cannot be told, so the older word goes.
-      client.zremrangebylex(key, `[${first}`, `(${record}`),
-      client.zremrangebylex(key, `(${record}`, `(${last}g`),
-      // More than a record for each version cannot be true.
-      client.zremrangebyrank(key, 0, -(Number(keyVersions) + 1)),
-      client.expire(key, this.#ttlSeconds)
-    ]))
+    await Promise.all(
+      this.#keysOf(blocks, range).flatMap(key => [
+        client.zadd(key, 0, record),
+        // Another that begins inside would hide this one; which of them is true cannot be told, so the older word goes.
+        client.zremrangebylex(key, `[${first}`, `(${record}`),
+        client.zremrangebylex(key, `(${record}`, `(${last}g`),
+        // More than a record for each version cannot be true.
+        client.zremrangebyrank(key, 0, -(Number(keyVersions) + 1)),
+        client.expire(key, this.#ttlSeconds)
+      ])
+    )
   }
 
   async remove (client: RedisClient, blocks: string, range: VersionRange, height: string): Promise<void> {

@@ -2,8 +2,8 @@ import { type Stored, storedFormat } from './stored.js'
 
 /** Told of what becomes of shared entries. */
 export interface SharedTally {
-  wroteShared (): void
-  foundCorrupt (): void
+  wroteShared(): void
+  foundCorrupt(): void
 }
 
 /** What a shared store needs to know. */

@@ -30,10 +30,14 @@ export class SharedStore {
     this.#prefix = storePrefix(options.keyPrefix)
     this.#index = new SharedBlocks(this.#prefix, options.ttlSeconds)
     this.#pages = new SharedPages(this.#prefix)
-    this.#waiting = new Waiting(async item => { await this.#write(item) }, {
+    this.#waiting = new Waiting(async item => {
+      await this.#write(item)
+    }, {
       now: options.now,
       canWrite: () => link.isUp && options.isAgreed(),
-      onRefused: reason => { this.#refusal = reason }
+      onRefused: reason => {
+        this.#refusal = reason
+      }
     })
   }
 
@@ -43,7 +47,13 @@ export class SharedStore {
     const { blocks } = keys
     try {
       return blocks !== undefined
-        ? await this.#link.ask('find', async client => version === undefined ? await this.#findFiled(client, blocks, keys.value) : await this.#findBlock(client, blocks, version))
+        ? await this.#link.ask(
+          'find',
+          async client =>
+            version === undefined
+              ? await this.#findFiled(client, blocks, keys.value)
+              : await this.#findBlock(client, blocks, version)
+        )
         : await this.#link.ask('get', async client => await this.#findKey(client, keys))
     } catch {
       // Counted by the link.
@@ -51,17 +61,26 @@ export class SharedStore {
     }
   }
 
-  /** The pages of a stream that replicas have a page of events in: itself, or those that it can be put together from where that is wanted. */
+  /**
+   * The pages of a stream that replicas have a page of events in: itself, or those that it can be put together from
+   * where that is wanted.
+   */
   async findPages (stream: string, wanted: EventRange, mayJoin: boolean): Promise<Found[]> {
     if (!this.#link.isUp || !this.#options.isAgreed()) return []
     // Counted by the link where it fails.
-    return await this.#link.ask('find', async client => await this.#pages.partsOf(client, stream, wanted, mayJoin, async key => await this.#get(client, key))).catch(() => [])
+    return await this.#link.ask(
+      'find',
+      async client =>
+        await this.#pages.partsOf(client, stream, wanted, mayJoin, async key => await this.#get(client, key))
+    ).catch(() => [])
   }
 
   /** Shares an entry, when there is time for it: no answer waits for this. */
   keep (item: ToShare): void {
     const { stored: { key, body, range } } = item
-    if (range === undefined || this.#index.takes(range)) this.#waiting.add(key, body.length, { ...item, keptAtMs: this.#options.now() })
+    if (range === undefined || this.#index.takes(range)) {
+      this.#waiting.add(key, body.length, { ...item, keptAtMs: this.#options.now() })
+    }
   }
 
   /** Forgets entries, also those that still wait to be written; fails where Redis cannot be told. */
@@ -69,8 +88,13 @@ export class SharedStore {
     this.drop(what)
     // Or what lands after this look would stay.
     await this.#waiting.landed()
-    const { keys, removeRecords } = await this.#link.ask('find', async client => await whereaboutsOf(client, what, this.#index, this.#pages))
-    await this.#link.ask('delete', async client => { await Promise.all([...keys.map(async key => await client.del(this.#prefix + key)), removeRecords(client)]) })
+    const { keys, removeRecords } = await this.#link.ask(
+      'find',
+      async client => await whereaboutsOf(client, what, this.#index, this.#pages)
+    )
+    await this.#link.ask('delete', async client => {
+      await Promise.all([...keys.map(async key => await client.del(this.#prefix + key)), removeRecords(client)])
+    })
   }
 
   /** The same to forget, and where paths lead that replicas know of. */
@@ -120,7 +144,9 @@ export class SharedStore {
   }
 
   async #findKey (client: RedisClient, { value, text }: ReadKeys): Promise<Found | undefined> {
-    const found = await Promise.all((value === text ? [value] : [value, text]).map(async key => await this.#get(client, key)))
+    const found = await Promise.all(
+      (value === text ? [value] : [value, text]).map(async key => await this.#get(client, key))
+    )
     return found.find(entry => entry !== undefined)
   }
 
@@ -169,9 +195,15 @@ export class SharedStore {
       await this.#set(item.stored, forMs)
       // After the entry, so that the index leads to nothing that is not there yet.
       if (blocks !== undefined && range !== undefined) {
-        await this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, key.slice(blocks.length + 1)) }, writeMs)
+        await this.#link.ask('index', async client => {
+          await this.#index.add(client, blocks, range, key.slice(blocks.length + 1))
+        }, writeMs)
       }
-      if (page !== undefined) await this.#link.ask('index', async client => { await this.#pages.add(client, page.stream, page, forMs) }, writeMs)
+      if (page !== undefined) {
+        await this.#link.ask('index', async client => {
+          await this.#pages.add(client, page.stream, page, forMs)
+        }, writeMs)
+      }
       if (name !== undefined) await this.#set(name.stored, Math.max(1, this.#lifeOf(name, item)))
     } finally {
       // What was not confirmed may still have been done.
@@ -182,7 +214,11 @@ export class SharedStore {
 
   async #set (stored: Stored, forMs: number): Promise<void> {
     const value = await encodeStored(stored)
-    await this.#link.ask('set', async client => await client.set(this.#prefix + stored.key, value, 'PX', forMs), writeMs)
+    await this.#link.ask(
+      'set',
+      async client => await client.set(this.#prefix + stored.key, value, 'PX', forMs),
+      writeMs
+    )
   }
 
   #lifeOf ({ ttlMs = Infinity }: { readonly ttlMs: number | undefined }, { keptAtMs }: Kept): number {
@@ -191,7 +227,9 @@ export class SharedStore {
 
   #refile (blocks: string, range: NonNullable<Stored['range']>, height: string): void {
     // Counted by the link; the next to find it torn tries again.
-    this.#link.ask('index', async client => { await this.#index.add(client, blocks, range, height) }, writeMs).catch(() => {})
+    this.#link.ask('index', async client => {
+      await this.#index.add(client, blocks, range, height)
+    }, writeMs).catch(() => {})
   }
 }
 

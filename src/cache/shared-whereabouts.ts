@@ -13,17 +13,38 @@ export interface Whereabouts {
 }
 
 /** Looks for all that is to be forgotten. */
-export async function whereaboutsOf (client: RedisClient, { keys, blocks, pages = [] }: ToForget, ofBlocks: SharedBlocks, ofPages: SharedPages): Promise<Whereabouts> {
+export async function whereaboutsOf (
+  client: RedisClient,
+  { keys, blocks, pages = [] }: ToForget,
+  ofBlocks: SharedBlocks,
+  ofPages: SharedPages
+): Promise<Whereabouts> {
   const [filed, listed] = await Promise.all([
-    Promise.all(blocks.map(async ({ blocks, version }) => (await ofBlocks.find(client, blocks, version)).blocks.map(block => ({ blocks, block })))),
-    Promise.all(pages.map(async ({ stream, ...events }) => (await ofPages.findAll(client, stream, events)).map(page => ({ stream, page }))))
+    Promise.all(
+      blocks.map(async ({ blocks, version }) =>
+        (await ofBlocks.find(client, blocks, version)).blocks.map(block => ({ blocks, block }))
+      )
+    ),
+    Promise.all(
+      pages.map(async ({ stream, ...events }) =>
+        (await ofPages.findAll(client, stream, events)).map(page => ({ stream, page }))
+      )
+    )
   ])
   return {
-    keys: [...keys, ...filed.flat().map(({ blocks, block }) => blockKeyOf(blocks, block.height)), ...listed.flat().map(({ stream, page }) => keyOfPage(stream, page))],
+    keys: [
+      ...keys,
+      ...filed.flat().map(({ blocks, block }) => blockKeyOf(blocks, block.height)),
+      ...listed.flat().map(({ stream, page }) => keyOfPage(stream, page))
+    ],
     removeRecords: async from => {
       await Promise.all([
-        ...filed.flat().map(async ({ blocks, block }) => { await ofBlocks.remove(from, blocks, block, block.height) }),
-        ...listed.flat().map(async ({ stream, page }) => { await ofPages.remove(from, stream, page) })
+        ...filed.flat().map(async ({ blocks, block }) => {
+          await ofBlocks.remove(from, blocks, block, block.height)
+        }),
+        ...listed.flat().map(async ({ stream, page }) => {
+          await ofPages.remove(from, stream, page)
+        })
       ])
     }
   }

@@ -94,7 +94,12 @@ export class GatheringFlight<T> {
 }
 
 /** A failure is the verdict for the one who started: those who joined it start or join once more, together. */
-async function joinOrStart<T> (joinable: () => Promise<T> | undefined, start: () => Promise<T>, fly: () => Promise<T>, isShareable: IsShareable<T>): Promise<Flown<T>> {
+async function joinOrStart<T> (
+  joinable: () => Promise<T> | undefined,
+  start: () => Promise<T>,
+  fly: () => Promise<T>,
+  isShareable: IsShareable<T>
+): Promise<Flown<T>> {
   const first = joinable()
   if (first === undefined) return { result: await start(), joined: false }
   const landed = await first.then(result => ({ result }), () => undefined)

@@ -1,10 +1,12 @@
-// Measured (bench/NOTES.md): the read, its parts and keys, the last reply, and its slot in the table; a long spelling comes back in several of these.
+// Measured (bench/NOTES.md): the read, its parts and keys, the last reply, and its slot in the table; a long spelling
+// comes back in several of these.
 const knownOverheadBytes = 1500
 const timesSpelled = 4
 
 /**
- * What each spelling of a read means, so that none that is often used is parsed twice; bounded in bytes (law 10). What was not asked for while
- * half of the room was filled anew is forgotten: coarser than an order of use for each, and one look into one table where it is found.
+ * What each spelling of a read means, so that none that is often used is parsed twice; bounded in bytes (law 10). What
+ * was not asked for while half of the room was filled anew is forgotten: coarser than an order of use for each, and one
+ * look into one table where it is found.
  */
 export class Spellings<Known extends object> {
   readonly #maxHalfBytes: number

@@ -7,7 +7,8 @@ import { type Entry, tagOf } from './entry.js'
 import { printed } from './printed.js'
 
 /** An answer as replicas share it: the entry, and what of the node's answer another replica needs to make one. */
-export interface Stored extends Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'etag' | 'release' | 'lowestVersion'> {
+export interface Stored
+  extends Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'etag' | 'release' | 'lowestVersion'> {
   readonly cursor: string | undefined
   readonly gasUsed: string | undefined
   /** The position that it was read at, and the family of header names that it came under. */
@@ -50,12 +51,19 @@ export async function encodeStored (stored: Stored): Promise<Buffer> {
   const writer = new ByteWriter()
   writer.bytes(digestOf(stored.key))
   writer.u16(stored.status)
-  writer.u8((isDeflated ? flags.deflated : 0) | flagFor(range, flags.range) | flagFor(lowestVersion, flags.lowestVersion) | flagFor(release, flags.release) |
-    flagFor(cursor, flags.cursor) | flagFor(gasUsed, flags.gasUsed) | flagFor(head.epoch, flags.epoch))
+  writer.u8(
+    (isDeflated ? flags.deflated : 0) | flagFor(range, flags.range) | flagFor(lowestVersion, flags.lowestVersion) |
+      flagFor(release, flags.release) |
+      flagFor(cursor, flags.cursor) | flagFor(gasUsed, flags.gasUsed) | flagFor(head.epoch, flags.epoch)
+  )
   writer.u8(position.chainId)
-  for (const value of [head.version, head.timestampUsec, head.blockHeight, oldest.version, oldest.blockHeight]) writer.u64(value)
+  for (const value of [head.version, head.timestampUsec, head.blockHeight, oldest.version, oldest.blockHeight]) {
+    writer.u64(value)
+  }
   for (const value of [head.epoch, range?.first, range?.last, lowestVersion]) if (value !== undefined) writer.u64(value)
-  for (const text of [family, stored.contentType, stored.etag, release, cursor, gasUsed]) if (text !== undefined) writer.text(text)
+  for (const text of [family, stored.contentType, stored.etag, release, cursor, gasUsed]) {
+    if (text !== undefined) writer.text(text)
+  }
   writer.u32(body.length)
   writer.bytes(isDeflated ? deflated : body)
   const content = writer.whole()
@@ -72,7 +80,10 @@ export function keyedAnew (value: Buffer, key: string): Buffer {
   return other
 }
 
-/** Reads a value that was found under a key; throws a CorruptEntry for what was not written there, and for a body that is longer than allowed. */
+/**
+ * Reads a value that was found under a key; throws a CorruptEntry for what was not written there, and for a body that
+ * is longer than allowed.
+ */
 export async function decodeStored (key: string, value: Buffer, longest = Infinity): Promise<Stored> {
   if (value.length < contentAt || !value.subarray(0, checksumAt).equals(magic)) throw new CorruptEntry('another form')
   const content = value.subarray(digestAt)
@@ -91,7 +102,13 @@ async function readContent (key: string, reader: ByteReader, longest: number): P
   if (status !== 200 && status !== 404) throw new CorruptEntry('no such status')
   const given = reader.u8()
   const chainId = reader.u8()
-  const [version, timestampUsec, blockHeight, oldestVersion, oldestHeight] = [reader.u64(), reader.u64(), reader.u64(), reader.u64(), reader.u64()]
+  const [version, timestampUsec, blockHeight, oldestVersion, oldestHeight] = [
+    reader.u64(),
+    reader.u64(),
+    reader.u64(),
+    reader.u64(),
+    reader.u64()
+  ]
   const epoch = given & flags.epoch ? reader.u64() : undefined
   const range = given & flags.range ? { first: reader.u64(), last: reader.u64() } : undefined
   const lowestVersion = given & flags.lowestVersion ? reader.u64() : undefined
@@ -105,11 +122,30 @@ async function readContent (key: string, reader: ByteReader, longest: number): P
   const packed = reader.rest()
   const body = given & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
   // They go out as header lines: one that cannot would leave every read that shows it without an answer.
-  if (!isFamily(family) || printed(['content-type', contentType, 'cursor', cursor ?? '', 'gas-used', gasUsed ?? '']) === undefined) throw new CorruptEntry('no header lines')
+  if (
+    !isFamily(family) ||
+    printed(['content-type', contentType, 'cursor', cursor ?? '', 'gas-used', gasUsed ?? '']) === undefined
+  ) throw new CorruptEntry('no header lines')
   // The tag is a strong digest of what a client will get, so it is the last word.
   if (body.length !== length || tagOf(contentType, body) !== etag) throw new CorruptEntry('another body')
-  const position = { chainId, head: { version, timestampUsec, epoch, blockHeight }, oldest: { version: oldestVersion, blockHeight: oldestHeight } }
-  return { key, status, contentType, body, etag, release, lowestVersion, cursor, gasUsed, range, stamped: { position, family } }
+  const position = {
+    chainId,
+    head: { version, timestampUsec, epoch, blockHeight },
+    oldest: { version: oldestVersion, blockHeight: oldestHeight }
+  }
+  return {
+    key,
+    status,
+    contentType,
+    body,
+    etag,
+    release,
+    lowestVersion,
+    cursor,
+    gasUsed,
+    range,
+    stamped: { position, family }
+  }
 }
 
 function digestOf (key: string): Buffer {

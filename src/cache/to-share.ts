@@ -3,7 +3,10 @@ import { type PageRange } from './entry.js'
 import { type EventRange } from './page-index.js'
 import { type Stored } from './stored.js'
 
-/** An answer to be shared, the family of blocks that it is filed under if it is one, the events that it has if it is a page, and how long it stays true. */
+/**
+ * An answer to be shared, the family of blocks that it is filed under if it is one, the events that it has if it is a
+ * page, and how long it stays true.
+ */
 export interface ToShare {
   readonly stored: Stored
   readonly blocks: string | undefined
@@ -25,7 +28,10 @@ export interface Kept extends ToShare {
   readonly keptAtMs: number
 }
 
-/** What is to be forgotten: the keys of entries, where a block is known by a version, and where pages are by what they have any event of. */
+/**
+ * What is to be forgotten: the keys of entries, where a block is known by a version, and where pages are by what they
+ * have any event of.
+ */
 export interface ToForget {
   readonly keys: readonly string[]
   readonly blocks: ReadonlyArray<{ readonly blocks: string, readonly version: bigint }>
@@ -41,8 +47,14 @@ export interface StreamEvents extends EventRange {
 type Names = Pick<Stored, 'key' | 'range'> & Pick<ToShare, 'blocks'> & { readonly page?: StreamEvents | undefined }
 
 /** Whether an answer is of those that are to be forgotten. */
-export function isToForget ({ keys, blocks, pages = [] }: ToForget, { key, range, blocks: family, page }: Names): boolean {
-  return keys.includes(key) || (page !== undefined && pages.some(wanted => haveInCommon(wanted, page))) || blocks.some(block => block.blocks === family && range !== undefined && range.first <= block.version && block.version <= range.last)
+export function isToForget (
+  { keys, blocks, pages = [] }: ToForget,
+  { key, range, blocks: family, page }: Names
+): boolean {
+  return keys.includes(key) || (page !== undefined && pages.some(wanted => haveInCommon(wanted, page))) ||
+    blocks.some(block =>
+      block.blocks === family && range !== undefined && range.first <= block.version && block.version <= range.last
+    )
 }
 
 function haveInCommon (one: StreamEvents, other: StreamEvents): boolean {

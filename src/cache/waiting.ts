@@ -75,7 +75,9 @@ export class Waiting<T> {
 
   /** Resolves when what is under way now has come to an end. */
   async landed (): Promise<void> {
-    await Promise.all([...this.#underWay.values()].map(async ({ landed }) => { await landed }))
+    await Promise.all([...this.#underWay.values()].map(async ({ landed }) => {
+      await landed
+    }))
   }
 
   /** Resolves when nothing is under way, and nothing waits that could be written. */
@@ -102,7 +104,9 @@ export class Waiting<T> {
       const isOutage = !this.#options.canWrite()
       const isWanted = this.#underWay.get(key)?.isDropped !== true
       // Unless something newer came meanwhile.
-      if (isWanted && !this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) this.#put(key, { item, bytes, attempts: isOutage ? attempts : attempts + 1 })
+      if (isWanted && !this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) {
+        this.#put(key, { item, bytes, attempts: isOutage ? attempts : attempts + 1 })
+      }
       this.#pause()
     } finally {
       this.#underWay.delete(key)
@@ -124,6 +128,8 @@ export class Waiting<T> {
   #pause (): void {
     this.#pausedUntilMs = this.#options.now() + pauseMs
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => { this.resume() }, pauseMs + 1).unref()
+    this.#timer = setTimeout(() => {
+      this.resume()
+    }, pauseMs + 1).unref()
   }
 }

@@ -2,8 +2,9 @@ import { type GenerationOptions } from './generation-options.js'
 import { type Own } from './hearing.js'
 
 /**
- * A generation that an operator begins, to leave everything behind that is kept. The others may begin theirs at the same time or while
- * this replica is cut off from them, and what they keep under it may be what was meant here: so it is to be one that nobody had.
+ * A generation that an operator begins, to leave everything behind that is kept. The others may begin theirs at the
+ * same time or while this replica is cut off from them, and what they keep under it may be what was meant here: so it
+ * is to be one that nobody had.
  */
 export class Afresh {
   readonly #options: GenerationOptions
@@ -31,7 +32,9 @@ export class Afresh {
     this.#own.adopt(number, this.#own.own, true)
   }
 
-  /** Takes its number for all; where somebody has it, goes on to a higher one, for which the others are looked at anew. */
+  /**
+   * Takes its number for all; where somebody has it, goes on to a higher one, for which the others are looked at anew.
+   */
   async claim (): Promise<void> {
     const { tracker, control } = this.#options
     // Where this process has followed the others since, its number is too low.

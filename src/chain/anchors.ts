@@ -7,7 +7,10 @@ export interface Anchor {
 // Enough for a window of any length when each is so much further from its neighbour than the last.
 const maxAnchors = 16
 
-/** Final blocks of one chain, dense near its head and thin behind it: whoever has another hash at one of these heights is another chain (law 7). */
+/**
+ * Final blocks of one chain, dense near its head and thin behind it: whoever has another hash at one of these heights
+ * is another chain (law 7).
+ */
 export class Anchors {
   #list: readonly Anchor[]
 
@@ -38,7 +41,9 @@ export class Anchors {
 
   /** Whether another list is of the same chain: undefined where no height is in both. */
   isSameAs (others: readonly Anchor[]): boolean | undefined {
-    const shared = this.#list.flatMap(({ height, hash }) => others.filter(other => other.height === height).map(other => other.hash === hash))
+    const shared = this.#list.flatMap(({ height, hash }) =>
+      others.filter(other => other.height === height).map(other => other.hash === hash)
+    )
     return shared.length === 0 ? undefined : shared.every(Boolean)
   }
 }
@@ -48,7 +53,10 @@ function sorted (list: readonly Anchor[]): Anchor[] {
   return [...byHeight.values()].sort((a, b) => a.height < b.height ? -1 : 1)
 }
 
-/** Leaves out what adds least: of the ones between, the one whose neighbours are closest together for how far they are behind the head. */
+/**
+ * Leaves out what adds least: of the ones between, the one whose neighbours are closest together for how far they are
+ * behind the head.
+ */
 function thinned (list: Anchor[]): Anchor[] {
   const kept = [...list]
   while (kept.length > maxAnchors) kept.splice(leastOf(kept), 1)
@@ -61,8 +69,8 @@ function leastOf (list: readonly Anchor[]): number {
   let [least, place, below, lower] = [Infinity, 1, 0n, 0n]
   for (const [at, { height }] of list.entries()) {
     const gain = Number(height - lower) / Number(newest - below + 1n)
-    if (at > 1 && gain < least) [least, place] = [gain, at - 1];
-    [lower, below] = [below, height]
+    if (at > 1 && gain < least) [least, place] = [gain, at - 1]
+    ;[lower, below] = [below, height]
   }
   return place
 }

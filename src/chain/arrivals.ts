@@ -10,7 +10,7 @@ export type Arrival = typeof arrivalResults[number]
 export interface ArrivalsOptions {
   readonly now: () => number
   /** Somebody waits: whoever may know where the chain stands is to be asked now. */
-  onWaiting (): void
+  onWaiting(): void
 }
 
 interface Waiter {
@@ -18,7 +18,8 @@ interface Waiter {
   readonly leave: (how: Arrival) => void
 }
 
-// A wait costs a request that is under way, a timer and a promise; beyond this many, whoever comes goes on at once (law 10).
+// A wait costs a request that is under way, a timer and a promise; beyond this many, whoever comes goes on at once (law
+// 10).
 const places = 1000
 
 // Whoever asks for what never comes leaves room for others.
@@ -66,7 +67,9 @@ export class Arrivals {
         }
       }
       // Nobody is left to be answered in a process that has nothing else to do.
-      const timer = setTimeout(() => { waiter.leave('timeout') }, ms).unref()
+      const timer = setTimeout(() => {
+        waiter.leave('timeout')
+      }, ms).unref()
       this.#waiters.add(waiter)
       if (this.#waiters.size === 1) this.#begin()
     })
@@ -96,7 +99,9 @@ export class Arrivals {
 
   // At once as well: the head may have moved since it was last told of.
   #begin (): void {
-    this.#asking = setInterval(() => { this.#ask() }, askEveryMs).unref()
+    this.#asking = setInterval(() => {
+      this.#ask()
+    }, askEveryMs).unref()
     if (this.#options.now() - this.#askedAt >= askEveryMs) this.#ask()
   }
 

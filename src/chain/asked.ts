@@ -5,7 +5,10 @@ const halfMs = 150_000
 // No version is as high.
 const none = 2n ** 64n
 
-/** The lowest version that clients have asked for of late: by how far that is above the end of history an operator sees pruning come. */
+/**
+ * The lowest version that clients have asked for of late: by how far that is above the end of history an operator sees
+ * pruning come.
+ */
 export class Asked {
   readonly #now: () => number
   #half = 1
@@ -23,7 +26,10 @@ export class Asked {
     return this.#half
   }
 
-  /** Somebody asks for this version; below the window there is nothing left to fall out of it, and where that lies is not known before a position is. */
+  /**
+   * Somebody asks for this version; below the window there is nothing left to fall out of it, and where that lies is
+   * not known before a position is.
+   */
   note (version: bigint, position: Position | undefined): void {
     if (version < this.#lowest && position !== undefined && version >= position.oldest.version) this.#lowest = version
   }

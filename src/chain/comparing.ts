@@ -20,7 +20,10 @@ export class Comparing {
     this.#chain = chain
   }
 
-  /** Compares a node; one that cannot be compared is of the same chain, unless that is to be proven. Fails where the node does. */
+  /**
+   * Compares a node; one that cannot be compared is of the same chain, unless that is to be proven. Fails where the
+   * node does.
+   */
   async find (newcomer: Newcomer, isToBeProven = false): Promise<Finding> {
     const { stamped: { position }, readPeerBlock } = newcomer
     for (;;) {

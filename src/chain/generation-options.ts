@@ -6,11 +6,11 @@ import { type Control } from '../cluster/control.js'
 /** What is told of the chain's generations. */
 export interface GenerationEvents {
   /** Keys are of another generation from now on. */
-  onGeneration (generation: number): void
+  onGeneration(generation: number): void
   /** Another replica was the first to notice that the chain is another one. */
-  onReplaced (): void
+  onReplaced(): void
   /** Replicas that share this Redis read another chain of the same name. */
-  onRival (generation: number): void
+  onRival(generation: number): void
 }
 
 /** A node that is to be believed or not: what it says of its chain, and whether it is the last one to ask. */

@@ -42,7 +42,10 @@ export class Generations {
     return { anchors: this.#marks.list, head: this.#options.tracker.stamped }
   }
 
-  /** Whether keys mean the same to every replica: not where another chain may bear this number, nor before an own one has been claimed. */
+  /**
+   * Whether keys mean the same to every replica: not where another chain may bear this number, nor before an own one
+   * has been claimed.
+   */
   get isAgreed (): boolean {
     return this.#isAgreed && !this.#afresh.isPending
   }
@@ -61,7 +64,10 @@ export class Generations {
     return await this.#comparing.find(newcomer) === 'same'
   }
 
-  /** Before a node that was away is believed: why it is not to be, where its chain is another one and others are left on this one. */
+  /**
+   * Before a node that was away is believed: why it is not to be, where its chain is another one and others are left on
+   * this one.
+   */
   async welcome (newcomer: Newcomer): Promise<string | undefined> {
     const { tracker } = this.#options
     const { stamped, isAlone } = newcomer
@@ -72,7 +78,9 @@ export class Generations {
       tracker.unsettle()
       this.#marks.replace([])
     }
-    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) return `it serves chain ${stamped.position.chainId}, not ${tracker.chainId}`
+    if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) {
+      return `it serves chain ${stamped.position.chainId}, not ${tracker.chainId}`
+    }
     this.#hearing.askAgain()
     if (tracker.chain === undefined) await this.settle(stamped)
     else {
@@ -94,7 +102,10 @@ export class Generations {
     if (position.chainId === this.#options.tracker.chainId) await this.#renewal.renew(position)
   }
 
-  /** Another chain bears the name of this one, as a position has told; with nothing shared the tracker has begun a new generation by itself. */
+  /**
+   * Another chain bears the name of this one, as a position has told; with nothing shared the tracker has begun a new
+   * generation by itself.
+   */
   wasReset (stamped: StampedPosition): void {
     const { tracker, control, events } = this.#options
     this.#marks.replace([])
@@ -104,10 +115,15 @@ export class Generations {
     this.#ruledOut = tracker.generation
     // What is being settled for the old chain comes to nothing.
     const earlier = this.#settling ?? Promise.resolve()
-    this.#begun(earlier.then(async () => { await this.#settle(stamped) })).catch(() => {})
+    this.#begun(earlier.then(async () => {
+      await this.#settle(stamped)
+    })).catch(() => {})
   }
 
-  /** Settles which generation a node's chain is: the highest that it may be, or a new one above all. Callers at the same time share one decision. */
+  /**
+   * Settles which generation a node's chain is: the highest that it may be, or a new one above all. Callers at the same
+   * time share one decision.
+   */
   async settle (stamped: StampedPosition): Promise<void> {
     await (this.#settling ?? this.#begun(this.#settle(stamped)))
   }
@@ -156,7 +172,9 @@ export class Generations {
 
   async #begun (settling: Promise<void>): Promise<void> {
     this.#settling = settling
-    await settling.finally(() => { if (this.#settling === settling) this.#settling = undefined })
+    await settling.finally(() => {
+      if (this.#settling === settling) this.#settling = undefined
+    })
   }
 
   async #settle (stamped: StampedPosition): Promise<void> {

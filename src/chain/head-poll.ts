@@ -32,7 +32,10 @@ const mostUnderWay = 8
 // The release is learned at least so often, whatever the traffic (law 8).
 const releaseEveryMs = 15_000
 
-/** Keeps the position fresh in silence, and learns the node's release: traffic itself is the better source while there is any. */
+/**
+ * Keeps the position fresh in silence, and learns the node's release: traffic itself is the better source while there
+ * is any.
+ */
 export class HeadPoll {
   readonly #ask: (question: Question) => Promise<Answer>
   readonly #tracker: Tracker
@@ -99,9 +102,12 @@ export class HeadPoll {
       if (release !== undefined) this.#options.onRelease(release)
       this.#options.onState('answered')
     } catch (error) {
-      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is one that another has overtaken, or that never left.
+      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is
+      // one that another has overtaken, or that never left.
       const isNothing = error instanceof NodeFailure && saysNothing(error)
-      if (!this.#isOver && !isNothing && polledAt >= this.#answeredAt) this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
+      if (!this.#isOver && !isNothing && polledAt >= this.#answeredAt) {
+        this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
+      }
     }
   }
 }
@@ -111,8 +117,13 @@ export async function readHead (ask: (question: Question) => Promise<Answer>): P
   return await askWhereItStands(ask).then(({ stamped }) => stamped, () => undefined)
 }
 
-/** What a node says of itself. Gateways leave the position off the index, or keep the index to themselves, and let the gas estimate through as it is. */
-async function askWhereItStands (ask: (question: Question) => Promise<Answer>): Promise<{ stamped: StampedPosition | undefined, release: string | undefined }> {
+/**
+ * What a node says of itself. Gateways leave the position off the index, or keep the index to themselves, and let the
+ * gas estimate through as it is.
+ */
+async function askWhereItStands (
+  ask: (question: Question) => Promise<Answer>
+): Promise<{ stamped: StampedPosition | undefined, release: string | undefined }> {
   const index = await askPlainly(ask, indexTarget)
   const release = index.status === 200 ? releaseIn(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
@@ -128,7 +139,10 @@ async function askPlainly (ask: (question: Question) => Promise<Answer>, target:
   return answer
 }
 
-/** The release that the index names as its `git_hash`; a body that is no index names none, nor does one whose name is too long to be kept and shared with each entry. */
+/**
+ * The release that the index names as its `git_hash`; a body that is no index names none, nor does one whose name is
+ * too long to be kept and shared with each entry.
+ */
 function releaseIn (body: Buffer): string | undefined {
   return /"git_hash"\s*:\s*"([0-9A-Za-z]{1,128})"/.exec(body.toString())?.[1]
 }

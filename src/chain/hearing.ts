@@ -8,9 +8,9 @@ import { type KnownGeneration } from './words.js'
 /** What a process can do about the generation that it keys by. */
 export interface Own {
   readonly own: KnownGeneration
-  adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void
-  begin (stamped: StampedPosition): Promise<void>
-  leave (generation: number): Promise<void>
+  adopt(generation: number, known: KnownGeneration, isSameChain: boolean): void
+  begin(stamped: StampedPosition): Promise<void>
+  leave(generation: number): Promise<void>
 }
 
 /** What the other replicas say of generations, and what is to be made of it. */
@@ -57,19 +57,27 @@ export class Hearing {
     this.#options.events.onRival(generation)
   }
 
-  /** Whether what is shared of a generation is of this process's own chain; only its node can tell, where the marks do not. */
+  /**
+   * Whether what is shared of a generation is of this process's own chain; only its node can tell, where the marks do
+   * not.
+   */
   async #isOurs (shared: KnownGeneration): Promise<boolean> {
     if (this.#marks.list.length === 0 || shared.anchors.length === 0 || this.#marks.areOf(shared.anchors)) return true
     return (await this.#marks.witness(shared)).verdict !== 'other'
   }
 
-  /** Goes over to a higher generation, unless the node is on another chain than that; whoever cannot tell in time follows the others. */
+  /**
+   * Goes over to a higher generation, unless the node is on another chain than that; whoever cannot tell in time
+   * follows the others.
+   */
   async #follow (generation: number, known: KnownGeneration): Promise<boolean> {
     const { tracker } = this.#options
     const before = tracker.generation
     const isSameChain = this.#marks.goOnIn(known, tracker.position)
     const theirs = await this.#marks.witness(known)
-    const ours = theirs.verdict === 'same' || theirs.now === undefined ? undefined : await this.#marks.witness(this.#own.own)
+    const ours = theirs.verdict === 'same' || theirs.now === undefined
+      ? undefined
+      : await this.#marks.witness(this.#own.own)
     // What was asked about a generation that has been left meanwhile is no word on the next.
     if (tracker.chain === undefined || tracker.generation !== before) return true
     // Nobody keys by it yet, so there is nobody to follow.

@@ -48,24 +48,42 @@ export class Marks {
     return this.#anchors.isSameAs(anchors) === true
   }
 
-  /** Whether what is known of another generation is the same chain going on; where nobody has marks the positions must do. */
+  /**
+   * Whether what is known of another generation is the same chain going on; where nobody has marks the positions must
+   * do.
+   */
   goOnIn ({ anchors, head }: KnownGeneration, shown: Position | undefined): boolean {
     if (anchors.length > 0) return this.areOf(anchors)
     return head !== undefined && shown !== undefined && !contradicts(head.position, shown)
   }
 
-  /** Has the node say, as it is now, whether its chain is the one that is known; whoever does not answer in time has no word on it. */
+  /**
+   * Has the node say, as it is now, whether its chain is the one that is known; whoever does not answer in time has no
+   * word on it.
+   */
   async witness (known: KnownGeneration): Promise<{ verdict: Verdict, now: StampedPosition | undefined }> {
-    const said = this.#node.readHead().then(async now => ({ now, verdict: now === undefined ? 'unknown' : await this.verdictOn(known, now.position) }))
+    const said = this.#node.readHead().then(async now => ({
+      now,
+      verdict: now === undefined ? 'unknown' : await this.verdictOn(known, now.position)
+    }))
     return await within(patienceMs, said) ?? { verdict: 'unknown', now: undefined }
   }
 
   /** Compares a node that stands at a position with what is known of a chain; fails where the node does. */
-  async verdictOn ({ anchors, head }: KnownGeneration, position: Position, { readBlock }: Pick<Witnessing, 'readBlock'> = this.#quiet): Promise<Verdict> {
+  async verdictOn (
+    { anchors, head }: KnownGeneration,
+    position: Position,
+    { readBlock }: Pick<Witnessing, 'readBlock'> = this.#quiet
+  ): Promise<Verdict> {
     if (head !== undefined && contradicts(position, head.position)) return 'other'
     // Every genesis block has the same hash.
     const oldest = position.oldest.blockHeight < 1n ? 1n : position.oldest.blockHeight
-    for (const { height, hash } of new Anchors(anchors).within(oldest, position.head.blockHeight - 1n).slice(0, maxCompared)) {
+    for (
+      const { height, hash } of new Anchors(anchors).within(oldest, position.head.blockHeight - 1n).slice(
+        0,
+        maxCompared
+      )
+    ) {
       const block = await readBlock(height)
       if (block?.hash === hash) return 'same'
       // Too much is forgotten on such a word for it to be taken but once.
@@ -74,8 +92,15 @@ export class Marks {
     return 'unknown'
   }
 
-  /** Makes sure that a node can be compared: where no mark is in its window, one that another node of the chain has too is read from that one. */
-  async reach ({ head, oldest }: Position, shown: Position, readBlock: Witnessing['readBlock'] | undefined): Promise<void> {
+  /**
+   * Makes sure that a node can be compared: where no mark is in its window, one that another node of the chain has too
+   * is read from that one.
+   */
+  async reach (
+    { head, oldest }: Position,
+    shown: Position,
+    readBlock: Witnessing['readBlock'] | undefined
+  ): Promise<void> {
     if (readBlock === undefined) return
     const lowest = oldest.blockHeight < 1n ? 1n : oldest.blockHeight
     const newest = (head.blockHeight < shown.head.blockHeight ? head : shown.head).blockHeight - 1n
@@ -85,7 +110,10 @@ export class Marks {
     if (this.#anchors === into && block !== undefined) into.add([block])
   }
 
-  /** Reads blocks to know the chain by: at both ends of the window and between, later those that come. Whether the node had a word on each. */
+  /**
+   * Reads blocks to know the chain by: at both ends of the window and between, later those that come. Whether the node
+   * had a word on each.
+   */
   async spread ({ head, oldest }: Position, readBlock = this.#node.readBlock): Promise<boolean> {
     const newest = head.blockHeight - 1n
     const known = this.#anchors.list.at(-1)?.height

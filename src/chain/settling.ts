@@ -19,12 +19,19 @@ const firstMarksMs = 500
 const maxAttempts = 5
 
 /**
- * Settles which generation a node's chain is: the highest that it may be, or a new one above all. Of two replicas that begin one at the
- * same time the first has its number; the other looks at what that has become.
+ * Settles which generation a node's chain is: the highest that it may be, or a new one above all. Of two replicas that
+ * begin one at the same time the first has its number; the other looks at what that has become.
  */
-export async function settleOn (stamped: StampedPosition, { tracker, control }: GenerationOptions, marks: Marks, ruledOut: number): Promise<Decision> {
+export async function settleOn (
+  stamped: StampedPosition,
+  { tracker, control }: GenerationOptions,
+  marks: Marks,
+  ruledOut: number
+): Promise<Decision> {
   const { position } = stamped
-  const own: Candidate[] = tracker.chain === undefined ? [] : [[tracker.generation, { anchors: marks.list, head: tracker.stamped }]]
+  const own: Candidate[] = tracker.chain === undefined
+    ? []
+    : [[tracker.generation, { anchors: marks.list, head: tracker.stamped }]]
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const heard = control && await heardAt(control, position.chainId).catch(() => undefined)
     const { state, shared, alone } = heard ?? { state: undefined, shared: [], alone: [] }
@@ -33,25 +40,48 @@ export async function settleOn (stamped: StampedPosition, { tracker, control }: 
     // A number that nobody shares may have been another chain's, and be forgotten for being so old.
     const unshared = own.filter(([generation]) => told.every(([other]) => other < generation))
     const candidates = inOrder([...unshared, ...told]).filter(([generation]) => generation > ruledOut)
-    const toProve = new Set([...alone.filter(([, known]) => needsProof(known)), ...shared.filter(([, known]) => known.isUnproven)].map(([, known]) => known))
+    const toProve = new Set(
+      [...alone.filter(([, known]) => needsProof(known)), ...shared.filter(([, known]) => known.isUnproven)].map((
+        [, known]
+      ) => known)
+    )
     const chosen = await choose(candidates, async known => {
       const verdict = await marks.verdictOn(known, position)
       return verdict === 'unknown' && toProve.has(known) ? 'other' : verdict
     })
     if (chosen === undefined) marks.replace([])
     else marks.add(chosen[1].anchors)
-    const decided = { known: chosen?.[1] ?? nothingKnown, generation: chosen?.[0] ?? (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.next) }
-    if (control === undefined || state?.generations.has(decided.generation) === true) return { ...decided, isAgreed: true }
+    const decided = {
+      known: chosen?.[1] ?? nothingKnown,
+      generation: chosen?.[0] ?? (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.next)
+    }
+    if (control === undefined || state?.generations.has(decided.generation) === true) {
+      return { ...decided, isAgreed: true }
+    }
     // A generation that bore no marks could be taken by others for any chain's.
     await within(firstMarksMs, marks.spread(position))
     if (state === undefined) return { ...decided, isAgreed: false }
-    if (await control.claim(position.chainId, decided.generation, { anchors: marks.list, head: stamped }).catch(() => false)) return { ...decided, isAgreed: true }
+    if (
+      await control.claim(position.chainId, decided.generation, { anchors: marks.list, head: stamped }).catch(() =>
+        false
+      )
+    ) return { ...decided, isAgreed: true }
   }
   return { generation: tracker.next, known: nothingKnown, isAgreed: false }
 }
 
-/** The generations that the control key tells of, and those that only this process's upstreams are remembered to have had. */
-async function heardAt (control: Control, chainId: number): Promise<{ state: ControlState, shared: Candidate[], alone: Candidate[] }> {
+/**
+ * The generations that the control key tells of, and those that only this process's upstreams are remembered to have
+ * had.
+ */
+async function heardAt (
+  control: Control,
+  chainId: number
+): Promise<{ state: ControlState, shared: Candidate[], alone: Candidate[] }> {
   const [state, upstreams] = await Promise.all([control.read(chainId), control.upstreams()])
-  return { state, shared: candidatesIn(state), alone: rememberedAlone(state, upstreams.filter(upstream => upstream.chainId === chainId)) }
+  return {
+    state,
+    shared: candidatesIn(state),
+    alone: rememberedAlone(state, upstreams.filter(upstream => upstream.chainId === chainId))
+  }
 }

@@ -11,15 +11,20 @@ export interface Chain {
 
 /** Who wants to know what becomes of the position. */
 export interface TrackerListener {
-  /** Another chain has taken the name of this one: its position is given, and what was known of the old one means nothing any more. */
-  onReset? (stamped: StampedPosition): void
+  /**
+   * Another chain has taken the name of this one: its position is given, and what was known of the old one means
+   * nothing any more.
+   */
+  onReset?(stamped: StampedPosition): void
   /** An answer has moved the position on. */
-  onAhead? (): void
+  onAhead?(): void
   /** The position shown has moved on, whoever told of it. */
-  onShown? (): void
+  onShown?(): void
 }
 
-/** The one ledger position of this process: it is learned from answers, shown to clients, and never goes back (law 4). */
+/**
+ * The one ledger position of this process: it is learned from answers, shown to clients, and never goes back (law 4).
+ */
 export class Tracker {
   readonly #now: () => number
   readonly #listener: TrackerListener
@@ -35,8 +40,8 @@ export class Tracker {
   #oldest: Oldest | undefined
 
   /**
-   * A configured chain id is believed over what any node says; without one the first answer decides. Where replicas share what they
-   * know, there is no chain to key by until it is settled among them which generation it is.
+   * A configured chain id is believed over what any node says; without one the first answer decides. Where replicas
+   * share what they know, there is no chain to key by until it is settled among them which generation it is.
    */
   constructor (chainId: number | undefined, now: () => number, listener: TrackerListener = {}, isShared = false) {
     this.#configuredId = chainId
@@ -51,7 +56,9 @@ export class Tracker {
   get chain (): Chain | undefined {
     if (this.#chainId === undefined || !this.#isSettled) return undefined
     // The same object for as long as it is the same chain.
-    if (this.#chain?.id !== this.#chainId || this.#chain.generation !== this.#generation) this.#chain = { id: this.#chainId, generation: this.#generation }
+    if (this.#chain?.id !== this.#chainId || this.#chain.generation !== this.#generation) {
+      this.#chain = { id: this.#chainId, generation: this.#generation }
+    }
     return this.#chain
   }
 
@@ -147,7 +154,9 @@ export class Tracker {
     this.#listener.onShown?.()
   }
 
-  /** Forgets which chain it is, unless it is configured, and where it stood: what was remembered of it was of another. */
+  /**
+   * Forgets which chain it is, unless it is configured, and where it stood: what was remembered of it was of another.
+   */
   unsettle (): void {
     this.#chainId = this.#configuredId
     this.#isSettled = false
@@ -168,7 +177,8 @@ export class Tracker {
   #bounded (stamped: StampedPosition): StampedPosition {
     const oldest = this.#oldest
     if (oldest === undefined || oldest.version === stamped.position.oldest.version) return stamped
-    // Said by a node that is further than what is shown: it waits for the head that it belongs to, as no history begins above its end.
+    // Said by a node that is further than what is shown: it waits for the head that it belongs to, as no history begins
+    // above its end.
     if (oldest.version > stamped.position.head.version) return stamped
     return { ...stamped, position: { ...stamped.position, oldest } }
   }
@@ -187,7 +197,10 @@ export class Tracker {
   }
 }
 
-/** Whether two positions cannot be of one chain: within one, version and time rise together (law 7); blocks may share a time, so only a contradiction counts. */
+/**
+ * Whether two positions cannot be of one chain: within one, version and time rise together (law 7); blocks may share a
+ * time, so only a contradiction counts.
+ */
 export function contradicts (a: Position, b: Position): boolean {
   const versions = compare(a.head.version, b.head.version)
   const times = compare(a.head.timestampUsec, b.head.timestampUsec)

@@ -8,13 +8,17 @@ import { type FenceReason } from '../upstreams/welcome.js'
 import { type Newcomer } from './generation-options.js'
 import { type Generations } from './generations.js'
 
-// A node that was away and fails when it is compared is in passing trouble for so long; after that it is one that rations its blocks, and believed where no
-// other is left. One that has only lost a connection is believed there at once.
+// A node that was away and fails when it is compared is in passing trouble for so long; after that it is one that
+// rations its blocks, and believed where no other is left. One that has only lost a connection is believed there at
+// once.
 const patienceMs = 5000
 // Whoever has no word on where it stands within so long is not on any chain.
 const wordMs = 1000
 
-/** How nodes are let in that were away: who is recognised at once, the others one after another, so that each is held against what the one before has settled. */
+/**
+ * How nodes are let in that were away: who is recognised at once, the others one after another, so that each is held
+ * against what the one before has settled.
+ */
 export class Welcomes {
   readonly #fleet: Fleet
   readonly #generations: () => Generations
@@ -31,7 +35,9 @@ export class Welcomes {
   /** Why a node is not to be believed; undefined where it is. Fails where it cannot be told now. */
   async welcome (member: Member, stamped: StampedPosition, wasAway: boolean): Promise<FenceReason | undefined> {
     if (await this.recognises(member, stamped, wasAway)) return undefined
-    const mine = this.#last.then(async () => await this.#generations().welcome(this.#newcomer(member, stamped, wasAway)))
+    const mine = this.#last.then(async () =>
+      await this.#generations().welcome(this.#newcomer(member, stamped, wasAway))
+    )
     this.#last = mine.catch(() => {})
     return await mine
   }
@@ -46,13 +52,17 @@ export class Welcomes {
     const peer = witness !== undefined && witness !== member && witness.isBelieved && witness.isUp ? witness : undefined
     return {
       stamped,
-      readBlock: async height => await this.#readBlock(member, height, peer !== undefined ? Infinity : wasAway ? patienceMs : 0),
+      readBlock: async height =>
+        await this.#readBlock(member, height, peer !== undefined ? Infinity : wasAway ? patienceMs : 0),
       readPeerBlock: peer && blockReader(peer),
       isAlone: async () => await this.#isAlone(member)
     }
   }
 
-  /** Reads a block of a node that is to be compared; where none could be read for so long, it has to be believed without. */
+  /**
+   * Reads a block of a node that is to be compared; where none could be read for so long, it has to be believed
+   * without.
+   */
   async #readBlock (member: Member, height: bigint, forMs: number): Promise<Anchor | undefined> {
     try {
       const block = await blockReader(member)(height)
@@ -66,7 +76,10 @@ export class Welcomes {
     }
   }
 
-  /** Whether no other node that answers may be on the chain that is served: each is asked, since one failure does not mean that it is gone. */
+  /**
+   * Whether no other node that answers may be on the chain that is served: each is asked, since one failure does not
+   * mean that it is gone.
+   */
   async #isAlone (member: Member): Promise<boolean> {
     const others = this.#fleet.members.filter(other => other !== member && other.fence === undefined)
     const words = await Promise.all(others.map(async other => await wordOf(other) ?? await wordOf(other)))

@@ -185,7 +185,18 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve serve --upstream http://127.0.0.1:8081
 `
 
-const texts = { varve: varveText, serve: serveText, sandbox: sandboxText, check: checkText, explain: explainText, warm: warmText, export: exportText, import: importText, record: recordText, replay: replayText } as const
+const texts = {
+  varve: varveText,
+  serve: serveText,
+  sandbox: sandboxText,
+  check: checkText,
+  explain: explainText,
+  warm: warmText,
+  export: exportText,
+  import: importText,
+  record: recordText,
+  replay: replayText
+} as const
 
 /** What has a help of its own. */
 export type Helpful = keyof typeof texts

@@ -14,20 +14,53 @@ import { type WarmFlags } from './warm.js'
 const text = { type: 'string' } as const
 const help = { help: { type: 'boolean', short: 'h' } } as const
 const serveFlags = {
-  config: text, sandbox: { type: 'boolean' }, upstream: { type: 'string', multiple: true }, listen: text, admin: text, redis: text, workers: text, 'log-level': text
+  config: text,
+  sandbox: { type: 'boolean' },
+  upstream: { type: 'string', multiple: true },
+  listen: text,
+  admin: text,
+  redis: text,
+  workers: text,
+  'log-level': text
 } as const
 const checkFlags = { config: text } as const
 const explainFlags = { data: text, accept: text, config: text } as const
 const warmFlags = {
-  from: text, to: text, transactions: { type: 'boolean' }, url: text, concurrency: text, rate: text, skip: text, json: { type: 'boolean' }
+  from: text,
+  to: text,
+  transactions: { type: 'boolean' },
+  url: text,
+  concurrency: text,
+  rate: text,
+  skip: text,
+  json: { type: 'boolean' }
 } as const
 const exportFlags = { config: text, redis: text, chain: text, rate: text, json: { type: 'boolean' } } as const
-const importFlags = { config: text, redis: text, upstream: { type: 'string', multiple: true }, rate: text, json: { type: 'boolean' } } as const
+const importFlags = {
+  config: text,
+  redis: text,
+  upstream: { type: 'string', multiple: true },
+  rate: text,
+  json: { type: 'boolean' }
+} as const
 const recordFlags = {
-  upstream: text, out: text, listen: text, header: { type: 'string', multiple: true }, force: { type: 'boolean' }, 'max-body-mb': text, 'max-mb': text
+  upstream: text,
+  out: text,
+  listen: text,
+  header: { type: 'string', multiple: true },
+  force: { type: 'boolean' },
+  'max-body-mb': text,
+  'max-mb': text
 } as const
 const replayFlags = { listen: text, timing: { type: 'boolean' } } as const
-const sandboxFlags = { listen: text, seed: text, blocks: text, 'block-ms': text, 'chain-id': text, family: text } as const
+const sandboxFlags = {
+  listen: text,
+  seed: text,
+  blocks: text,
+  'block-ms': text,
+  'chain-id': text,
+  family: text
+} as const
 
 /** Turns a command line into one command and its exit code. */
 export async function main (argv: readonly string[], io: Io): Promise<ExitCode> {
@@ -35,7 +68,13 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   // Asked for help and nothing else, varve names its commands.
   const isHelp = rest.length === 0 && (first === '--help' || first === '-h')
   const isVersion = rest.length === 0 && (first === '--version' || first === '-V')
-  const [command, args] = isHelp ? ['help', rest] as const : isVersion ? ['version', rest] as const : first.startsWith('-') ? ['serve', argv] as const : [first, rest] as const
+  const [command, args] = isHelp
+    ? ['help', rest] as const
+    : isVersion
+    ? ['version', rest] as const
+    : first.startsWith('-')
+    ? ['serve', argv] as const
+    : [first, rest] as const
   try {
     return await run(command, args, io)
   } catch (error) {
@@ -48,11 +87,15 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
   switch (command) {
     case 'serve': {
       const values = parse(args, serveFlags)
-      return values['help'] === true ? showHelp('serve', io) : await (await import('../app/serve.js')).serve(values as Flags, io)
+      return values['help'] === true
+        ? showHelp('serve', io)
+        : await (await import('../app/serve.js')).serve(values as Flags, io)
     }
     case 'sandbox': {
       const values = parse(args, sandboxFlags)
-      return values['help'] === true ? showHelp('sandbox', io) : await (await import('./sandbox.js')).runSandbox(values as Record<string, string | undefined>, io)
+      return values['help'] === true
+        ? showHelp('sandbox', io)
+        : await (await import('./sandbox.js')).runSandbox(values as Record<string, string | undefined>, io)
     }
     case 'check': {
       const { values, positionals } = parseAll(args, checkFlags, true)
@@ -62,43 +105,59 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       if (files.length > 1) throw new UsageError(`check takes one file, not ${files.length}`)
       return (await import('./check.js')).check(files[0], io)
     }
-    case 'explain': return await runExplain(args, io)
+    case 'explain':
+      return await runExplain(args, io)
     case 'warm': {
       const { values, positionals } = parseAll(args, warmFlags, true)
-      return values['help'] === true ? showHelp('warm', io) : await (await import('./warm.js')).warm(values as WarmFlags, positionals, io)
+      return values['help'] === true
+        ? showHelp('warm', io)
+        : await (await import('./warm.js')).warm(values as WarmFlags, positionals, io)
     }
     case 'export': {
       const { values, positionals } = parseAll(args, exportFlags, true)
-      return values['help'] === true ? showHelp('export', io) : await (await import('./export.js')).exportCache(values as ExportFlags, positionals, io)
+      return values['help'] === true
+        ? showHelp('export', io)
+        : await (await import('./export.js')).exportCache(values as ExportFlags, positionals, io)
     }
     case 'import': {
       const { values, positionals } = parseAll(args, importFlags, true)
-      return values['help'] === true ? showHelp('import', io) : await (await import('./import.js')).importCache(values as ImportFlags, positionals, io)
+      return values['help'] === true
+        ? showHelp('import', io)
+        : await (await import('./import.js')).importCache(values as ImportFlags, positionals, io)
     }
     case 'record': {
       const values = parse(args, recordFlags)
-      return values['help'] === true ? showHelp('record', io) : await (await import('./record.js')).record(values as RecordFlags, io)
+      return values['help'] === true
+        ? showHelp('record', io)
+        : await (await import('./record.js')).record(values as RecordFlags, io)
     }
     case 'replay': {
       const { values, positionals } = parseAll(args, replayFlags, true)
-      return values['help'] === true ? showHelp('replay', io) : await (await import('./replay.js')).replay(values as ReplayFlags, positionals, io)
+      return values['help'] === true
+        ? showHelp('replay', io)
+        : await (await import('./replay.js')).replay(values as ReplayFlags, positionals, io)
     }
     // For varve itself, which begins it.
-    case 'worker': return await (await import('../app/worker.js')).runWorker(io)
-    case 'help': return showHelp(topicIn(args), io)
+    case 'worker':
+      return await (await import('../app/worker.js')).runWorker(io)
+    case 'help':
+      return showHelp(topicIn(args), io)
     case 'version': {
       io.out(`varve ${versionOfProgram()}\n`)
       return exitCodes.ok
     }
     // A secret that has slipped into a command's place is not repeated.
-    default: throw new UsageError(`unknown command${isNameLike(command) ? ` ${command}` : ''}`)
+    default:
+      throw new UsageError(`unknown command${isNameLike(command) ? ` ${command}` : ''}`)
   }
 }
 
 async function runExplain (args: readonly string[], io: Io): Promise<ExitCode> {
   const { values, positionals: [method, target, ...others] } = parseAll(args, explainFlags, true)
   if (values['help'] === true) return showHelp('explain', io)
-  if (method === undefined || target === undefined || others.length > 0) throw new UsageError('explain takes a METHOD and a PATH')
+  if (method === undefined || target === undefined || others.length > 0) {
+    throw new UsageError('explain takes a METHOD and a PATH')
+  }
   const { data, accept, config } = values as Record<string, string | undefined>
   const { explain } = await import('./explain.js')
   return explain({ method: method.toUpperCase(), target, data, accept, config }, io)
@@ -109,10 +168,17 @@ function parse (args: readonly string[], options: NonNullable<ParseArgsConfig['o
 }
 
 function parseAll (
-  args: readonly string[], options: NonNullable<ParseArgsConfig['options']>, allowPositionals: boolean
+  args: readonly string[],
+  options: NonNullable<ParseArgsConfig['options']>,
+  allowPositionals: boolean
 ): { values: Record<string, unknown>, positionals: string[] } {
   try {
-    return parseArgs({ args: joinNegative(args, options), options: { ...options, ...help }, strict: true, allowPositionals })
+    return parseArgs({
+      args: joinNegative(args, options),
+      options: { ...options, ...help },
+      strict: true,
+      allowPositionals
+    })
   } catch (error) {
     throw new UsageError(sentenceOf((error as Error).message))
   }
@@ -129,7 +195,8 @@ function joinNegative (args: readonly string[], options: NonNullable<ParseArgsCo
 
 // The library's sentence names the flag; what it says after the first full stop is advice for another situation.
 function sentenceOf (message: string): string {
-  const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ?? []
+  const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ??
+    []
   // A URL with a password in it may have got there by a flag that was forgotten, and is not repeated.
   return what !== '' && !isNameLike(given) ? what : message.split(/\.\s/, 1).join('')
 }
@@ -148,12 +215,18 @@ function showHelp (command: Helpful, io: Io): ExitCode {
 
 function tell (error: unknown, command: string, io: Io): ExitCode {
   if (error instanceof ConfigError) {
-    io.err(`varve: the configuration${error.file === undefined ? '' : ` in ${error.file}`} has ${error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`}:\n`)
+    io.err(
+      `varve: the configuration${error.file === undefined ? '' : ` in ${error.file}`} has ${
+        error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`
+      }:\n`
+    )
     for (const { path, message } of error.mistakes) io.err(`  ${path}: ${message}\n`)
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(`varve: ${error.message}; see varve ${command !== 'varve' && isHelpful(command) ? `${command} ` : ''}--help\n`)
+    io.err(
+      `varve: ${error.message}; see varve ${command !== 'varve' && isHelpful(command) ? `${command} ` : ''}--help\n`
+    )
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

@@ -45,7 +45,9 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const mostBytes = megabytes('max-mb', flags['max-mb'], 256, 100_000)
   const { config, node } = nodeOf(url, flags.header ?? [], io)
   const masking = new Masking(config)
-  const few = new FewLines(text => { io.err(masking.mask(text)) })
+  const few = new FewLines(text => {
+    io.err(masking.mask(text))
+  })
   const now = (): number => performance.now()
   const began = now()
   const stopped = toldToStop(io, now)
@@ -53,18 +55,29 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const room = new Room(roomBytes)
   let failure: Error | undefined
   let fail: () => void = () => {}
-  const failed = new Promise<void>(resolve => { fail = resolve })
-  const listening = listen(hostAndPort(address), (question, response) => { recorder.take(question, response) })
-  const recording = listening.then(async () => await RecordingFile.create({
-    file,
-    isForced: flags.force === true,
-    mostBytes,
-    room,
-    onFailure: error => {
-      failure = error
-      fail()
-    }
-  }, { form: form.name, version: form.version, made: new Date(performance.timeOrigin + began).toISOString(), by: `varve ${versionOfProgram()}` }))
+  const failed = new Promise<void>(resolve => {
+    fail = resolve
+  })
+  const listening = listen(hostAndPort(address), (question, response) => {
+    recorder.take(question, response)
+  })
+  const recording = listening.then(async () =>
+    await RecordingFile.create({
+      file,
+      isForced: flags.force === true,
+      mostBytes,
+      room,
+      onFailure: error => {
+        failure = error
+        fail()
+      }
+    }, {
+      form: form.name,
+      version: form.version,
+      made: new Date(performance.timeOrigin + began).toISOString(),
+      by: `varve ${versionOfProgram()}`
+    })
+  )
   const recorder = new Recorder({
     upstream,
     recording,
@@ -72,7 +85,9 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
     longestBody,
     room,
     now,
-    onUnanswered: (what, why) => { few.add(`the node does not answer ${what}: ${why}`) }
+    onUnanswered: (what, why) => {
+      few.add(`the node does not answer ${what}: ${why}`)
+    }
   })
   const open = await listening.catch((error: unknown) => {
     recording.catch(() => {})
@@ -80,7 +95,11 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   })
   try {
     const written = await recording
-    io.out(`varve record: ${open.url} passes on to ${maskUrl(node.url)}, and writes to ${file}\n  curl -i ${open.url}/v1\n  varve serve --upstream ${open.url}\n`)
+    io.out(
+      `varve record: ${open.url} passes on to ${
+        maskUrl(node.url)
+      }, and writes to ${file}\n  curl -i ${open.url}/v1\n  varve serve --upstream ${open.url}\n`
+    )
     askForIndex(open.url)
     await Promise.race([stopped, failed])
     await open.close(graceMs)
@@ -97,9 +116,18 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   }
 }
 
-/** The node as a configuration would have it, so that an address or a header is refused here for what it is refused for there. */
-function nodeOf (url: string, headers: readonly string[], io: Io): { config: Config, node: Config['upstreams'][number] } {
-  const { value: tree, faults } = resolveReferences({ upstreams: [{ url, headers: Object.fromEntries(headers.map(headerOf)) }] }, io.environment)
+/**
+ * The node as a configuration would have it, so that an address or a header is refused here for what it is refused for
+ * there.
+ */
+function nodeOf (
+  url: string,
+  headers: readonly string[],
+  io: Io
+): { config: Config, node: Config['upstreams'][number] } {
+  const { value: tree, faults } = resolveReferences({
+    upstreams: [{ url, headers: Object.fromEntries(headers.map(headerOf)) }]
+  }, io.environment)
   const { data: config, error } = configSchema.safeParse(tree)
   const node = config?.upstreams[0]
   if (config === undefined || node === undefined || faults.length > 0) {
@@ -114,22 +142,45 @@ function nodeOf (url: string, headers: readonly string[], io: Io): { config: Con
 function headerOf (text: string): [string, string] {
   const [, name, value] = /^([^\s:]+):\s*([^]*?)\s*$/.exec(text) ?? []
   // A value without a name may be the secret itself.
-  if (name === undefined || value === undefined) throw new UsageError(`--header expects 'NAME: VALUE'${isNameLike(text) ? `, got ${text}` : ''}`)
+  if (name === undefined || value === undefined) {
+    throw new UsageError(`--header expects 'NAME: VALUE'${isNameLike(text) ? `, got ${text}` : ''}`)
+  }
   return [name, value]
 }
 
 function megabytes (flag: string, text: string | undefined, otherwise: number, most: number): number {
   if (text === undefined) return otherwise * mega
-  if (!/^[0-9]{1,6}$/.test(text) || Number(text) > most || Number(text) === 0) throw new UsageError(`--${flag} expects a whole number from 1 to ${most}, got ${text}`)
+  if (!/^[0-9]{1,6}$/.test(text) || Number(text) > most || Number(text) === 0) {
+    throw new UsageError(`--${flag} expects a whole number from 1 to ${most}, got ${text}`)
+  }
   return Number(text) * mega
 }
 
 /** Where the node stood is in every recording, or a varve before it would not know of which chain it is. */
 function askForIndex (url: string): void {
-  request(`${url}/v1`, { agent: false, headers: { accept: 'application/json', 'user-agent': 'varve-record' } }, answer => { answer.resume() }).on('error', () => {}).end()
+  request(
+    `${url}/v1`,
+    { agent: false, headers: { accept: 'application/json', 'user-agent': 'varve-record' } },
+    answer => {
+      answer.resume()
+    }
+  ).on('error', () => {}).end()
 }
 
-function summaryOf ({ lines, bytes, leftOut, isFull }: RecordingFile, file: string, tookMs: number, mostBytes: number): string {
-  return `${counted(lines, 'question with its answer', 'questions with their answers')} in ${timeIn(tookMs)}, ${bytesIn(bytes)}: ${file}\n` +
-    (leftOut > 0 ? `  left out: ${grouped(leftOut)}, since ${isFull ? `the file is as long as it may be (--max-mb ${mostBytes / mega})` : `the disk did not take ${leftOut === 1 ? 'it' : 'them'}`}\n` : '')
+function summaryOf (
+  { lines, bytes, leftOut, isFull }: RecordingFile,
+  file: string,
+  tookMs: number,
+  mostBytes: number
+): string {
+  return `${counted(lines, 'question with its answer', 'questions with their answers')} in ${timeIn(tookMs)}, ${
+    bytesIn(bytes)
+  }: ${file}\n` +
+    (leftOut > 0
+      ? `  left out: ${grouped(leftOut)}, since ${
+        isFull
+          ? `the file is as long as it may be (--max-mb ${mostBytes / mega})`
+          : `the disk did not take ${leftOut === 1 ? 'it' : 'them'}`
+      }\n`
+      : '')
 }

@@ -22,17 +22,37 @@ const defaultListen = '127.0.0.1:8081'
 export async function replay (flags: ReplayFlags, files: readonly string[], io: Io): Promise<ExitCode> {
   const [file, ...others] = files
   const { listen: address = defaultListen, timing = false } = flags
-  if (file === undefined || others.length > 0) throw new UsageError('replay takes one file that varve record has written')
+  if (file === undefined || others.length > 0) {
+    throw new UsageError('replay takes one file that varve record has written')
+  }
   if (!isAddress(address)) throw new UsageError(`--listen expects HOST:PORT, got ${address}`)
   const stopped = toldToStop(io, () => performance.now())
   const recording = await recordingIn(file, io)
   if (recording === undefined) return exitCodes.misused
   const tape = new Tape(recording.pairs)
-  const few = new FewLines(text => { io.err(text) })
-  const node = new ReplayedNode({ tape, isTimed: timing, onMissing: (what, why) => { few.add(`not answered: ${what}: ${why}`) } })
-  const open = await listen(hostAndPort(address), (request, response) => { node.answer(request, response).catch(() => { request.socket.destroy() }) })
-    .catch((error: unknown) => { throw listenFault(address, { key: '--listen', flag: '--listen' }, error as Error) })
-  io.out(`varve replay: ${open.url} answers as ${file} has it\n  ${beginningOf(recording, tape)}\n${recording.isTorn ? '  its last line is torn, and left out\n' : ''}  curl -i ${open.url}/v1\n  varve serve --upstream ${open.url}\n`)
+  const few = new FewLines(text => {
+    io.err(text)
+  })
+  const node = new ReplayedNode({
+    tape,
+    isTimed: timing,
+    onMissing: (what, why) => {
+      few.add(`not answered: ${what}: ${why}`)
+    }
+  })
+  const open = await listen(hostAndPort(address), (request, response) => {
+    node.answer(request, response).catch(() => {
+      request.socket.destroy()
+    })
+  })
+    .catch((error: unknown) => {
+      throw listenFault(address, { key: '--listen', flag: '--listen' }, error as Error)
+    })
+  io.out(
+    `varve replay: ${open.url} answers as ${file} has it\n  ${beginningOf(recording, tape)}\n${
+      recording.isTorn ? '  its last line is torn, and left out\n' : ''
+    }  curl -i ${open.url}/v1\n  varve serve --upstream ${open.url}\n`
+  )
   await stopped
   await open.close(0)
   io.out(summaryOf(node, tape))
@@ -43,8 +63,14 @@ async function recordingIn (file: string, io: Io): Promise<Recording | undefined
   try {
     return await readRecording(createReadStream(file))
   } catch (error) {
-    if (!(error instanceof NoRecording)) throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
-    io.err(`varve: ${file} is no recording that varve replay understands:\n${error.mistakes.map(({ line, expected }) => `  line ${line}: ${expected}\n`).join('')}`)
+    if (!(error instanceof NoRecording)) {
+      throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
+    }
+    io.err(
+      `varve: ${file} is no recording that varve replay understands:\n${
+        error.mistakes.map(({ line, expected }) => `  line ${line}: ${expected}\n`).join('')
+      }`
+    )
     return undefined
   }
 }
@@ -54,5 +80,7 @@ function beginningOf ({ pairs, made, by }: Recording, { questions }: Tape): stri
 }
 
 function summaryOf ({ answered, missing }: ReplayedNode, { notGiven }: Tape): string {
-  return `${counted(answered + missing, 'question')}: ${grouped(answered)} answered, ${grouped(missing)} not in the recording; ${grouped(notGiven)} of its answers ${notGiven === 1 ? 'was' : 'were'} never asked for\n`
+  return `${counted(answered + missing, 'question')}: ${grouped(answered)} answered, ${
+    grouped(missing)
+  } not in the recording; ${grouped(notGiven)} of its answers ${notGiven === 1 ? 'was' : 'were'} never asked for\n`
 }

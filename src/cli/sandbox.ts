@@ -14,8 +14,12 @@ export async function runSandbox (flags: Readonly<Record<string, string | undefi
     ...numberFlag(flags, 'block-ms', 'blockMs'),
     ...numberFlag(flags, 'chain-id', 'chainId', 255),
     ...familyFlag(flags['family'])
-  }).catch((error: unknown) => { throw listenFault(listen, { key: '--listen', flag: '--listen' }, error as Error) })
-  io.out(`varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}/v1\n  curl -s ${sandbox.url}/sandbox\n`)
+  }).catch((error: unknown) => {
+    throw listenFault(listen, { key: '--listen', flag: '--listen' }, error as Error)
+  })
+  io.out(
+    `varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}/v1\n  curl -s ${sandbox.url}/sandbox\n`
+  )
   await new Promise<void>(resolve => {
     io.onSignal('SIGINT', resolve)
     io.onSignal('SIGTERM', resolve)
@@ -30,9 +34,16 @@ function familyFlag (text: string | undefined): { family?: string } {
   return { family: text.toLowerCase() }
 }
 
-function numberFlag (flags: Readonly<Record<string, string | undefined>>, flag: string, option: string, most = 999_999_999): Record<string, number> {
+function numberFlag (
+  flags: Readonly<Record<string, string | undefined>>,
+  flag: string,
+  option: string,
+  most = 999_999_999
+): Record<string, number> {
   const text = flags[flag]
   if (text === undefined) return {}
-  if (!/^[0-9]{1,9}$/.test(text) || Number(text) > most) throw new UsageError(`--${flag} expects a whole number of at most ${most}, got ${text}`)
+  if (!/^[0-9]{1,9}$/.test(text) || Number(text) > most) {
+    throw new UsageError(`--${flag} expects a whole number of at most ${most}, got ${text}`)
+  }
   return { [option]: Number(text) }
 }

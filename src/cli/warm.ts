@@ -35,16 +35,34 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const stopping = new AbortController()
   const warming = files.length > 0 ? await linesOf(flags, files, io.in, stopping.signal) : blocksOf(flags)
   const tally = new Tally()
-  const asking = new Asking({ url, connections: workers, perSecond, key: io.environment['VARVE_CLIENT_KEY'], tally, now: () => performance.now(), signal: stopping.signal })
-  const cut = (): void => { asking.cut() }
+  const asking = new Asking({
+    url,
+    connections: workers,
+    perSecond,
+    key: io.environment['VARVE_CLIENT_KEY'],
+    tally,
+    now: () => performance.now(),
+    signal: stopping.signal
+  })
+  const cut = (): void => {
+    asking.cut()
+  }
   const stop = (): void => {
     if (!stopping.signal.aborted) setTimeout(cut, graceMs).unref()
     stopping.abort()
   }
   // Who asks a second time does not wait for what is under way.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, () => { if (stopping.signal.aborted) cut(); else stop() })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    io.onSignal(signal, () => {
+      if (stopping.signal.aborted) cut()
+      else stop()
+    })
+  }
   const progress = (tookMs: number): Progress => ({ warming, tally, tookMs })
-  const telling = new Telling({ io, isJson: flags.json === true, isOutTaken: false }, tookMs => ({ line: lineOf(progress(tookMs)), share: warming.share, facts: factsOf(progress(tookMs)) }))
+  const telling = new Telling(
+    { io, isJson: flags.json === true, isOutTaken: false },
+    tookMs => ({ line: lineOf(progress(tookMs)), share: warming.share, facts: factsOf(progress(tookMs)) })
+  )
   const failure = await runWarming(warming, { asking, tally, signal: stopping.signal }, workers, stop)
   telling.stop()
   await asking.close()
@@ -57,7 +75,9 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   })
   if (failure !== undefined) io.err(`varve: ${failure.message}\n`)
   if (again !== undefined && flags.json !== true) io.err(`varve: not all was read; go on with\n  ${again}\n`)
-  return failure === undefined && again === undefined && warming.lost === undefined && tally.failures === 0 ? exitCodes.ok : exitCodes.failed
+  return failure === undefined && again === undefined && warming.lost === undefined && tally.failures === 0
+    ? exitCodes.ok
+    : exitCodes.failed
 }
 
 function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks {
@@ -68,9 +88,16 @@ function blocksOf ({ from, to, transactions = false, skip }: WarmFlags): Blocks 
   return new Blocks(range)
 }
 
-async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: readonly string[], input: () => Readable, signal: AbortSignal): Promise<Lines> {
+async function linesOf (
+  { from, to, transactions, skip }: WarmFlags,
+  files: readonly string[],
+  input: () => Readable,
+  signal: AbortSignal
+): Promise<Lines> {
   if (files.indexOf(inputName) !== files.lastIndexOf(inputName)) throw new UsageError(`warm takes ${inputName} once`)
-  if (from !== undefined || to !== undefined || transactions !== undefined) throw new UsageError('warm takes a range of blocks or files of reads, not both')
+  if (from !== undefined || to !== undefined || transactions !== undefined) {
+    throw new UsageError('warm takes a range of blocks or files of reads, not both')
+  }
   const skipped = wholeNumber('skip', skip, 0, Number.MAX_SAFE_INTEGER)
   await requireReadable(files)
   return new Lines(files, linesOfFiles(files, input, signal), skipped, await sizeOfFiles(files))
@@ -79,14 +106,18 @@ async function linesOf ({ from, to, transactions, skip }: WarmFlags, files: read
 function summaryOf ({ warming: { noun, reads }, tally, tookMs }: Progress, { aside, lost }: Warming): string {
   const notKept = [...tally.notKept].map(([reason, count]) => `${grouped(count)} ${reason}`)
   const failed = [...tally.failed].map(([status, count]) => `${grouped(count)} with ${status}`)
-  return `${counted(reads, noun.one, noun.many)} in ${timeIn(tookMs)}, ${bytesIn(tally.bytes)}: ${counted(tally.hits, 'was', 'were')} there already, ${counted(tally.stored, 'is', 'are')} kept now\n` +
+  return `${counted(reads, noun.one, noun.many)} in ${timeIn(tookMs)}, ${bytesIn(tally.bytes)}: ${
+    counted(tally.hits, 'was', 'were')
+  } there already, ${counted(tally.stored, 'is', 'are')} kept now\n` +
     (notKept.length > 0 ? `  not kept: ${notKept.join(', ')}\n` : '') +
     (failed.length > 0 ? `  failed: ${failed.join(', ')}\n` : '') +
     [aside, lost].map(sentence => sentence === undefined ? '' : `  ${sentence}\n`).join('')
 }
 
 function commandOf (resume: readonly string[], flags: WarmFlags): string {
-  const same = (['url', 'concurrency', 'rate'] as const).flatMap(name => flags[name] === undefined ? [] : [`--${name}`, flags[name]])
+  const same = (['url', 'concurrency', 'rate'] as const).flatMap(name =>
+    flags[name] === undefined ? [] : [`--${name}`, flags[name]]
+  )
   return ['varve', 'warm', ...resume, ...same, ...(flags.json === true ? ['--json'] : [])].map(quoted).join(' ')
 }
 
@@ -96,7 +127,9 @@ function quoted (text: string): string {
 
 function urlOf (text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.pathname !== '/') throw new UsageError('--url expects the address of a running varve, such as http://127.0.0.1:8080')
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.pathname !== '/') {
+    throw new UsageError('--url expects the address of a running varve, such as http://127.0.0.1:8080')
+  }
   return url
 }
 
@@ -108,6 +141,8 @@ function version (flag: string, text: string): bigint {
 
 function wholeNumber (flag: string, text: string | undefined, otherwise: number, most: number): number {
   if (text === undefined) return otherwise
-  if (!/^[0-9]{1,16}$/.test(text) || Number(text) > most || (flag !== 'skip' && Number(text) === 0)) throw new UsageError(`--${flag} expects a whole number${flag === 'skip' ? '' : ` from 1 to ${most}`}, got ${text}`)
+  if (!/^[0-9]{1,16}$/.test(text) || Number(text) > most || (flag !== 'skip' && Number(text) === 0)) {
+    throw new UsageError(`--${flag} expects a whole number${flag === 'skip' ? '' : ` from 1 to ${most}`}, got ${text}`)
+  }
   return Number(text)
 }

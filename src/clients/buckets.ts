@@ -7,12 +7,13 @@ export interface Allowance {
 /** Where it is counted what each client has taken. */
 export interface Buckets {
   /** Takes one for a client: 0 where there was one, else the milliseconds until there is, and nothing was taken. */
-  take (subject: string, allowance: Allowance): number | Promise<number>
+  take(subject: string, allowance: Allowance): number | Promise<number>
   /** Gives back one that was taken for what turned out to cost nothing. */
-  giveBack (subject: string, allowance: Allowance): void
+  giveBack(subject: string, allowance: Allowance): void
 }
 
-// Some 10 MB of addresses at most, whoever sends from however many (law 10); who is forgotten is not limited for what it took before.
+// Some 10 MB of addresses at most, whoever sends from however many (law 10); who is forgotten is not limited for what
+// it took before.
 const mostSubjects = 50_000
 // Less than a clock shows.
 const negligibleMs = 0.001

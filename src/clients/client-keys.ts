@@ -9,7 +9,8 @@ export interface NamedKey {
 
 /** Who is known by which key; of the keys themselves it keeps none. */
 export class ClientKeys {
-  // Of its own in each process: nobody can choose a digest, so what the time of a look-up tells of digests tells nothing of keys.
+  // Of its own in each process: nobody can choose a digest, so what the time of a look-up tells of digests tells
+  // nothing of keys.
   readonly #salt = randomBytes(32).toString('hex')
   readonly #names: ReadonlyMap<string, string>
 

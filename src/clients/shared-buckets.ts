@@ -1,8 +1,9 @@
 import { type RedisLink } from '../redis/link.js'
 import { type Allowance, type Buckets } from './buckets.js'
 
-// The same as LocalBuckets does, in one step at the server and by its clock, since those of replicas need not agree. A time further ahead than a burst is long
-// was written before that clock was set back, or for a larger burst, and is as good as none.
+// The same as LocalBuckets does, in one step at the server and by its clock, since those of replicas need not agree. A
+// time further ahead than a burst is long was written before that clock was set back, or for a larger burst, and is as
+// good as none.
 const takeOne = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -28,7 +29,10 @@ return 1
 // As many as are counted alone (law 10).
 const mostRefused = 50_000
 
-/** Counts what is taken from all replicas together, in Redis; by itself while Redis does not answer, so that a limit holds for each replica then (law 6). */
+/**
+ * Counts what is taken from all replicas together, in Redis; by itself while Redis does not answer, so that a limit
+ * holds for each replica then (law 6).
+ */
 export class SharedBuckets implements Buckets {
   readonly #link: RedisLink
   readonly #prefix: string
@@ -63,15 +67,23 @@ export class SharedBuckets implements Buckets {
 
   giveBack (subject: string, allowance: Allowance): void {
     this.#refusedUntilMs.delete(subject)
-    this.#link.ask('limit', async client => await client.eval(giveOneBack, 1, this.#prefix + subject, 1000 / allowance.perSecond))
+    this.#link.ask(
+      'limit',
+      async client => await client.eval(giveOneBack, 1, this.#prefix + subject, 1000 / allowance.perSecond)
+    )
       // It was taken here if Redis was away then, too.
-      .catch(() => { this.#alone.giveBack(subject, allowance) })
+      .catch(() => {
+        this.#alone.giveBack(subject, allowance)
+      })
   }
 
   /** Undefined where Redis does not say. */
   async #takeThere (subject: string, { perSecond, burst }: Allowance): Promise<number | undefined> {
     try {
-      const waitMs = await this.#link.ask('limit', async client => await client.eval(takeOne, 1, this.#prefix + subject, 1000 / perSecond, burst))
+      const waitMs = await this.#link.ask(
+        'limit',
+        async client => await client.eval(takeOne, 1, this.#prefix + subject, 1000 / perSecond, burst)
+      )
       this.#refusal = undefined
       // What cannot be is no word of this script's.
       return typeof waitMs === 'number' && waitMs >= 0 && waitMs <= Math.ceil(1000 / perSecond) ? waitMs : undefined

@@ -18,7 +18,9 @@ export interface AgreementOptions {
   readonly tracker: Tracker
   readonly releases: LiveReleases
   readonly now: () => number
-  /** Told when it is known what the others say: before that, after an outage, another chain may bear this one's number. */
+  /**
+   * Told when it is known what the others say: before that, after an outage, another chain may bear this one's number.
+   */
   readonly onHeard: () => void
   /** Told after each look, when it may have become clear what is to be written. */
   readonly onLooked: () => void
@@ -31,7 +33,10 @@ const rememberEveryMs = 5000
 const silentMs = 10_000
 const signEveryMs = 2000
 
-/** Keeps this replica and the others of one mind: it looks at what they share twice a second and when it is told to, and publishes what is missing there. */
+/**
+ * Keeps this replica and the others of one mind: it looks at what they share twice a second and when it is told to, and
+ * publishes what is missing there.
+ */
 export class Agreement {
   readonly #options: AgreementOptions
   readonly #name = randomUUID()
@@ -49,7 +54,9 @@ export class Agreement {
   }
 
   start (): void {
-    this.#timer = setInterval(() => { this.look().catch(() => {}) }, lookEveryMs).unref()
+    this.#timer = setInterval(() => {
+      this.look().catch(() => {})
+    }, lookEveryMs).unref()
   }
 
   stop (): void {
@@ -59,7 +66,9 @@ export class Agreement {
   /** Looks now; who is told so while a look is under way looks once more after it. */
   async look (): Promise<void> {
     if (this.#underWay !== undefined) this.#isToldAgain = true
-    this.#underWay ??= this.#lookAndAgain().finally(() => { this.#underWay = undefined })
+    this.#underWay ??= this.#lookAndAgain().finally(() => {
+      this.#underWay = undefined
+    })
     await this.#underWay
   }
 
@@ -101,7 +110,8 @@ export class Agreement {
       await this.#publish(chainId, state)
       if (purges.hasPending) await purges.deliver()
     } finally {
-      // Whoever is refused that goes on all the same: entries that wait are to be written, or to be told of as refused too.
+      // Whoever is refused that goes on all the same: entries that wait are to be written, or to be told of as refused
+      // too.
       this.#options.onLooked()
     }
   }
@@ -114,9 +124,12 @@ export class Agreement {
     const known = state.generations.get(generation)
     const { own } = generations
     const isBehind = (known?.head?.position.head.version ?? -1n) < (own.head?.position.head.version ?? -1n)
-    const lacks = known === undefined || own.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
+    const lacks = known === undefined ||
+      own.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
     // Whoever keys by it has proven it, and the others need not.
-    if (isBehind || lacks || known.isUnproven === true) await control.publish(chainId, generation, own, state.generations.keys())
+    if (isBehind || lacks || known.isUnproven === true) {
+      await control.publish(chainId, generation, own, state.generations.keys())
+    }
     if (!state.generations.has(generation) || this.#toldOf !== generation) await this.#options.news.tell(chainId)
     this.#toldOf = generation
     if (now() - this.#signedAt >= signEveryMs || !state.replicas.has(this.#name)) {
@@ -128,11 +141,16 @@ export class Agreement {
     await this.#remember(chainId, generation)
   }
 
-  /** What the living replicas' nodes run; a replica lives while its beat rises, whatever the clocks say and whatever is lost of what it said. */
+  /**
+   * What the living replicas' nodes run; a replica lives while its beat rises, whatever the clocks say and whatever is
+   * lost of what it said.
+   */
   #hearReplicas ({ replicas }: ControlState): void {
     const nowMs = this.#options.now()
     for (const [name, { beat, releases }] of replicas) {
-      if (name !== this.#name && this.#heard.get(name)?.beat !== beat) this.#heard.set(name, { beat, releases, atMs: nowMs })
+      if (name !== this.#name && this.#heard.get(name)?.beat !== beat) {
+        this.#heard.set(name, { beat, releases, atMs: nowMs })
+      }
     }
     const live = [...this.#heard.values()].filter(({ atMs }) => nowMs - atMs <= silentMs)
     this.#options.releases.heard(live.flatMap(({ releases }) => releases))

@@ -22,9 +22,9 @@ export interface Upstream {
 const keptGenerations = 4
 
 /**
- * The control key of each chain: a hash with a field for each generation and each replica, so that none overwrites what is another's.
- * What is lost or damaged is published again from memory by whoever still knows it; it never means that anything changed. Beside it,
- * for when nobody is left who knows, stands what each upstream was last known to have.
+ * The control key of each chain: a hash with a field for each generation and each replica, so that none overwrites what
+ * is another's. What is lost or damaged is published again from memory by whoever still knows it; it never means that
+ * anything changed. Beside it, for when nobody is left who knows, stands what each upstream was last known to have.
  */
 export class Control {
   readonly #keys: SharedKeys
@@ -54,7 +54,9 @@ export class Control {
       else if (sign !== undefined) replicas.set(field.slice(1), sign)
       else damaged.push(field)
     }
-    if (damaged.length > 0) await this.#keys.write(nameOf(chainId), async (client, key) => await client.hdel(key, ...damaged)).catch(() => {})
+    if (damaged.length > 0) {
+      await this.#keys.write(nameOf(chainId), async (client, key) => await client.hdel(key, ...damaged)).catch(() => {})
+    }
     return { generations, replicas }
   }
 
@@ -66,7 +68,10 @@ export class Control {
 
   /** Takes the number of a generation for a chain; whether nobody had it. */
   async claim (chainId: number, generation: number, known: KnownGeneration): Promise<boolean> {
-    return await this.#keys.write(nameOf(chainId), async (client, key) => await client.hsetnx(key, `g${generation}`, seal(known))) === 1
+    return await this.#keys.write(
+      nameOf(chainId),
+      async (client, key) => await client.hsetnx(key, `g${generation}`, seal(known))
+    ) === 1
   }
 
   /** Gives a sign of life, and forgets the replicas that have given none for long. */
@@ -76,14 +81,20 @@ export class Control {
 
   /** Which chain and generation this process's upstreams were last known to have, of those that are remembered. */
   async upstreams (): Promise<UpstreamChain[]> {
-    const texts = await Promise.all(this.#upstreams().map(async ({ url }) => await this.#keys.read(remembranceOf(url), async (client, key) => await client.get(key))))
+    const texts = await Promise.all(
+      this.#upstreams().map(async ({ url }) =>
+        await this.#keys.read(remembranceOf(url), async (client, key) => await client.get(key))
+      )
+    )
     return texts.map(upstreamIn).filter(upstream => upstream !== undefined)
   }
 
   /** Remembers the chain of those that were seen to be of it; what others were last known to have stays as it is. */
   async rememberUpstreams (chain: UpstreamChain): Promise<void> {
     const known = this.#upstreams().filter(({ isOfChain }) => isOfChain())
-    await Promise.all(known.map(async ({ url }) => { await this.#keys.write(remembranceOf(url), async (client, key) => await client.set(key, seal(chain))) }))
+    await Promise.all(known.map(async ({ url }) => {
+      await this.#keys.write(remembranceOf(url), async (client, key) => await client.set(key, seal(chain)))
+    }))
   }
 
   async #set (chainId: number, fields: Readonly<Record<string, string>>, gone: readonly string[]): Promise<void> {

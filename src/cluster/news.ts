@@ -13,7 +13,12 @@ export class News {
   #head: Message | undefined
   #isTelling = false
 
-  constructor (link: RedisLink, prefix: string, listenTo: (channel: string, onMessage: (text: string) => void) => RedisListener, onMessage: (message: Message) => void) {
+  constructor (
+    link: RedisLink,
+    prefix: string,
+    listenTo: (channel: string, onMessage: (text: string) => void) => RedisListener,
+    onMessage: (message: Message) => void
+  ) {
     this.#link = link
     this.#channel = `${prefix}news`
     this.#listener = listenTo(this.#channel, text => {

@@ -37,7 +37,9 @@ export class PurgeLog {
   }
 
   async #write (chainId: number, push: (client: RedisClient, key: string) => Promise<unknown>): Promise<void> {
-    await this.#keys.write(nameOf(chainId), async (client, key) => { await Promise.all([push(client, key), client.ltrim(key, 0, maxPurges - 1)]) })
+    await this.#keys.write(nameOf(chainId), async (client, key) => {
+      await Promise.all([push(client, key), client.ltrim(key, 0, maxPurges - 1)])
+    })
   }
 }
 

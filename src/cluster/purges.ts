@@ -10,8 +10,8 @@ const maxPending = 256
 
 /** Who forgets on this replica's side. */
 export interface Forgetful {
-  forget (what: ToForget): void
-  forgetAll (): void
+  forget(what: ToForget): void
+  forgetAll(): void
 }
 
 /** What purging needs. */
@@ -25,15 +25,23 @@ export interface PurgeOptions {
   readonly tell: (chainId: number) => Promise<void>
 }
 
-/** A purge that Redis has not been told of yet; which keys it means depends on the generation that is agreed on then. */
+/**
+ * A purge that Redis has not been told of yet; which keys it means depends on the generation that is agreed on then.
+ */
 interface Pending {
   readonly id: string
   readonly whatIn: (chain: Chain) => ToForget
-  /** What that is in a generation, with all that Redis knew of it: nobody may know that any more once some of it is forgotten. */
+  /**
+   * What that is in a generation, with all that Redis knew of it: nobody may know that any more once some of it is
+   * forgotten.
+   */
   named?: { readonly generation: number, readonly what: ToForget }
 }
 
-/** Has every replica forget what one was told to: by a message, and by a log that is read regularly where the message was lost. */
+/**
+ * Has every replica forget what one was told to: by a message, and by a log that is read regularly where the message
+ * was lost.
+ */
 export class Purges {
   readonly #options: PurgeOptions
   readonly #pending: Pending[] = []
@@ -52,7 +60,9 @@ export class Purges {
 
   /** Forgets here at once and everywhere as soon as Redis can be told; whether it could now. */
   async purge (chain: Chain, whatIn: (chain: Chain) => ToForget): Promise<boolean> {
-    if (this.#pending.length >= maxPending) throw unavailable('too many purges wait for Redis: purge everything, or come again when it answers')
+    if (this.#pending.length >= maxPending) {
+      throw unavailable('too many purges wait for Redis: purge everything, or come again when it answers')
+    }
     this.#forget(whatIn(chain))
     const purge = { id: randomUUID(), whatIn }
     this.#pending.push(purge)
@@ -60,13 +70,18 @@ export class Purges {
     return !this.#pending.includes(purge)
   }
 
-  /** Tells Redis of what it has not been told yet, as soon as it is agreed under which keys that stands; fails where it cannot be told. */
+  /**
+   * Tells Redis of what it has not been told yet, as soon as it is agreed under which keys that stands; fails where it
+   * cannot be told.
+   */
   async deliver (): Promise<void> {
     for (let next = this.#pending[0]; next !== undefined; next = this.#pending[0]) {
       const chain = this.#options.chain()
       if (chain === undefined) return
       // One at a time, whoever asks for it: else each of many would tell of all of them.
-      this.#telling ??= this.#tell(next, chain).finally(() => { this.#telling = undefined })
+      this.#telling ??= this.#tell(next, chain).finally(() => {
+        this.#telling = undefined
+      })
       await this.#telling
     }
   }
@@ -85,8 +100,13 @@ export class Purges {
       store.dropAll()
     }
     for (const purge of [...unknown].reverse()) this.#forget(purge)
-    // What was being written here while another replica had it deleted may have come after that; a failure is counted by the link.
-    if (before !== undefined) await Promise.allSettled(unknown.map(async purge => { await store.forgetOwn(purge) }))
+    // What was being written here while another replica had it deleted may have come after that; a failure is counted
+    // by the link.
+    if (before !== undefined) {
+      await Promise.allSettled(unknown.map(async purge => {
+        await store.forgetOwn(purge)
+      }))
+    }
     const lost = isFull ? [] : without(before ?? [], purges)
     if (lost.length > 0) await log.restore(chainId, lost)
   }

@@ -11,7 +11,10 @@ export function unseal (text: string | null | undefined): unknown {
   const [, sum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
   if (json === undefined || crc32(json).toString(16) !== sum) return undefined
   try {
-    return JSON.parse(json, (_key, item: unknown) => typeof item === 'string' && /^[0-9]+n$/.test(item) ? BigInt(item.slice(0, -1)) : item)
+    return JSON.parse(
+      json,
+      (_key, item: unknown) => typeof item === 'string' && /^[0-9]+n$/.test(item) ? BigInt(item.slice(0, -1)) : item
+    )
   } catch {
     return undefined
   }

@@ -12,7 +12,8 @@ export function boundsOfPolls ({ maxConcurrent, requestsPerSecond }: Bounds, pol
   return {
     maxConcurrent: Math.max(1, Math.min(mostPolls, Math.floor(maxConcurrent / 16))),
     // Each is mostly one question, at times two, and a node that is down is looked at each second.
-    requestsPerSecond: requestsPerSecond && Math.max(1, Math.min(Math.floor(requestsPerSecond / 2), Math.ceil(2000 / Math.min(pollMs, 1000))))
+    requestsPerSecond: requestsPerSecond &&
+      Math.max(1, Math.min(Math.floor(requestsPerSecond / 2), Math.ceil(2000 / Math.min(pollMs, 1000))))
   }
 }
 
@@ -21,7 +22,8 @@ export function boundsOfWorker (bounds: Bounds, pollMs: number, workers: number)
   const polls = boundsOfPolls(bounds, pollMs)
   return {
     maxConcurrent: Math.floor((bounds.maxConcurrent - polls.maxConcurrent) / workers),
-    requestsPerSecond: bounds.requestsPerSecond && Math.floor((bounds.requestsPerSecond - (polls.requestsPerSecond ?? 0)) / workers)
+    requestsPerSecond: bounds.requestsPerSecond &&
+      Math.floor((bounds.requestsPerSecond - (polls.requestsPerSecond ?? 0)) / workers)
   }
 }
 

@@ -3,11 +3,18 @@ import { createSecureContext, getCiphers } from 'node:tls'
 const tls13 = ['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256']
 
 const forwardSecretAead = [
-  'ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-RSA-AES128-GCM-SHA256', 'ECDHE-ECDSA-AES256-GCM-SHA384',
-  'ECDHE-RSA-AES256-GCM-SHA384', 'ECDHE-ECDSA-CHACHA20-POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305'
 ]
 
-/** The cipher list for Node; null means forward secrecy and AEAD only, since CBC and RSA key exchange are broken too often. */
+/**
+ * The cipher list for Node; null means forward secrecy and AEAD only, since CBC and RSA key exchange are broken too
+ * often.
+ */
 export function cipherListOf (ciphers: string | null): string {
   const items = ciphers?.split(':') ?? forwardSecretAead
   // Node would switch TLS 1.3 off where no suite of it is named; nginx and others leave TLS 1.3 alone.

@@ -79,8 +79,13 @@ const unresolved = 'expected no ${: references are replaced in the configuration
   'give the value itself, or name the key in a file'
 
 /** Where data comes from: upstreams, or the sandbox asked for by name, and never both. */
-function sourceMistakes ({ upstreams }: Tree, sources: ReadonlyMap<string, string>, isSandbox: boolean | undefined,
-  flags: Flags, { fetches }: Use): Mistake[] {
+function sourceMistakes (
+  { upstreams }: Tree,
+  sources: ReadonlyMap<string, string>,
+  isSandbox: boolean | undefined,
+  flags: Flags,
+  { fetches }: Use
+): Mistake[] {
   const hasUpstreams = Array.isArray(upstreams) ? upstreams.length > 0 : upstreams !== undefined
   const asked = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
   if (isSandbox === true && hasUpstreams) {
@@ -103,8 +108,13 @@ function placeOf (path: string, sources: ReadonlyMap<string, string>): string {
 }
 
 /** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
-function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, string>,
-  known: ReadonlyArray<Mistake & { readonly isOf?: string }>, file: string | undefined): Config {
+function validate (
+  tree: Tree,
+  texts: Map<string, string>,
+  sources: Map<string, string>,
+  known: ReadonlyArray<Mistake & { readonly isOf?: string }>,
+  file: string | undefined
+): Config {
   const first = configSchema.safeParse(tree)
   for (const issue of first.error?.issues ?? []) {
     const text = texts.get(issue.path.join('.'))
@@ -115,8 +125,10 @@ function validate (tree: Tree, texts: Map<string, string>, sources: Map<string, 
   if (second.success && known.length === 0) return second.data
   // What came of a reference that leads nowhere is no second mistake.
   const issues = (second.error?.issues ?? []).filter(issue => !known.some(({ isOf }) => isOf === issue.path.join('.')))
-  throw new ConfigError([...known.map(({ path, message }) => ({ path, message })), ...mistakesIn(issues, tree,
-    sources)], file)
+  throw new ConfigError([
+    ...known.map(({ path, message }) => ({ path, message })),
+    ...mistakesIn(issues, tree, sources)
+  ], file)
 }
 
 /** What a text means where a number, a flag or nothing is expected. */

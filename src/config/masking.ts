@@ -7,8 +7,9 @@ const shortest = 8
 const mostSecrets = 20_000
 
 /**
- * Takes what the configuration keeps secret out of any text, whoever wrote it: a library may quote a URL with its credentials, a node a header that it was sent.
- * What an earlier configuration kept is still secret: it may be in use until the next start, and what is under way may speak of it.
+ * Takes what the configuration keeps secret out of any text, whoever wrote it: a library may quote a URL with its
+ * credentials, a node a header that it was sent. What an earlier configuration kept is still secret: it may be in use
+ * until the next start, and what is under way may speak of it.
  */
 export class Masking {
   // Those that were taken last at the end.
@@ -34,7 +35,10 @@ export class Masking {
     return this.#pattern === undefined ? text : text.replace(this.#pattern, mask)
   }
 
-  /** A line of JSON without them: each text in it is looked at as it reads, since a secret may be spelled otherwise between quotes. Names of the log's own are short words. */
+  /**
+   * A line of JSON without them: each text in it is looked at as it reads, since a secret may be spelled otherwise
+   * between quotes. Names of the log's own are short words.
+   */
   maskJson (line: string): string {
     return line.replace(/"(?:[^"\\]|\\.)*"(:?)/g, (literal, colon: string) => {
       const text = JSON.parse(colon === '' ? literal : literal.slice(0, -1)) as string
@@ -54,7 +58,9 @@ function secretsIn ({ admin, upstreams, clients, cache: { redis } }: Config): st
     ...upstreams.flatMap(({ headers }) => Object.values(headers).flatMap(withItsParts)),
     ...[redis.url ?? '', ...upstreams.map(({ url }) => url)].flatMap(inUrl)
   ]
-  return [...new Set(secrets.flatMap(secret => secret === null ? [] : spellingsOf(secret)))].filter(text => text.trim() !== '')
+  return [...new Set(secrets.flatMap(secret => secret === null ? [] : spellingsOf(secret)))].filter(text =>
+    text.trim() !== ''
+  )
 }
 
 // The key after the name of a scheme is what is secret of `Bearer KEY`.
@@ -69,7 +75,11 @@ function inUrl (text: string): string[] {
   const path = pathname.replace(/\/+$/, '')
   // The number of a database of Redis is no secret.
   const isPath = path !== '' && !/^\/[0-9]{1,4}$/.test(path)
-  return [...secretUser(username), password, ...(isPath ? [path, ...path.split('/').filter(part => part.length >= shortest)] : [])]
+  return [
+    ...secretUser(username),
+    password,
+    ...(isPath ? [path, ...path.split('/').filter(part => part.length >= shortest)] : [])
+  ]
 }
 
 // What is called by one word, as most users are, would take that word out of every sentence.

@@ -22,40 +22,71 @@ export class ConfigError extends Error {
 }
 
 /** Every mistake, each with its path, where it was set if not in the file, and what was expected. */
-export function mistakesIn (issues: readonly z.core.$ZodIssue[], tree: unknown, sources: ReadonlyMap<string, string>): Mistake[] {
+export function mistakesIn (
+  issues: readonly z.core.$ZodIssue[],
+  tree: unknown,
+  sources: ReadonlyMap<string, string>
+): Mistake[] {
   return issues.flatMap(issue => {
     const path = issue.path.map(String)
     if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map(key => ({ path: shownPath([...path, hasNothing(valueAt(tree, [...path, key])) ? '' : key]), message: `unknown key; expected one of ${keysAt(path).join(', ')}` }))
+      return issue.keys.map(key => ({
+        path: shownPath([...path, hasNothing(valueAt(tree, [...path, key])) ? '' : key]),
+        message: `unknown key; expected one of ${keysAt(path).join(', ')}`
+      }))
     }
     const source = sources.get(path.join('.')) ?? sources.get(path[0] ?? '')
     const place = shownPath(path) + (source === undefined ? '' : ` (from ${source})`)
-    return [{ path: place === '' ? 'configuration' : place, message: `${expectation(issue)}${found(issue, path, tree)}` }]
+    return [{
+      path: place === '' ? 'configuration' : place,
+      message: `${expectation(issue)}${found(issue, path, tree)}`
+    }]
   })
 }
 
 function expectation (issue: z.core.$ZodIssue): string {
   switch (issue.code) {
-    case 'invalid_type': return `expected ${issue.expected === 'record' || issue.expected === 'object' ? 'a map of keys' : withArticle(issue.expected)}`
-    case 'invalid_value': return `expected ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.join(', ')}`
-    case 'too_small': return issue.origin === 'string' ? 'expected a text that is not empty' : `expected at least ${issue.minimum}`
-    case 'too_big': return `expected at most ${issue.maximum}`
-    case 'invalid_key': return issue.issues.map(inner => inner.message).join(', ')
-    default: return issue.message
+    case 'invalid_type':
+      return `expected ${
+        issue.expected === 'record' || issue.expected === 'object' ? 'a map of keys' : withArticle(issue.expected)
+      }`
+    case 'invalid_value':
+      return `expected ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.join(', ')}`
+    case 'too_small':
+      return issue.origin === 'string' ? 'expected a text that is not empty' : `expected at least ${issue.minimum}`
+    case 'too_big':
+      return `expected at most ${issue.maximum}`
+    case 'invalid_key':
+      return issue.issues.map(inner => inner.message).join(', ')
+    default:
+      return issue.message
   }
 }
 
 function withArticle (expected: string): string {
-  const word = expected === 'int' ? 'whole number' : expected === 'array' ? 'list' : expected === 'string' ? 'text' : expected
+  const word = expected === 'int'
+    ? 'whole number'
+    : expected === 'array'
+    ? 'list'
+    : expected === 'string'
+    ? 'text'
+    : expected
   return `a ${word}`
 }
 
-// A secret that was mistyped, or put in another's place, must not end up in a terminal's history or a log: no text is repeated.
+// A secret that was mistyped, or put in another's place, must not end up in a terminal's history or a log: no text is
+// repeated.
 function found (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown): string {
   const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
   if (value === undefined) return ', got nothing'
-  if (typeof value === 'string') return issue.code === 'invalid_type' ? ', got a text' : isFileKey(path) && isPathLike(value) ? `, got ${JSON.stringify(value)}` : ''
+  if (typeof value === 'string') {
+    return issue.code === 'invalid_type'
+      ? ', got a text'
+      : isFileKey(path) && isPathLike(value)
+      ? `, got ${JSON.stringify(value)}`
+      : ''
+  }
   return String(value).length <= longestShown ? `, got ${String(value)}` : ''
 }
 
@@ -72,7 +103,13 @@ function isPathLike (text: string): boolean {
 }
 
 function valueAt (tree: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>((at, key) => typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined, tree)
+  return path.reduce<unknown>(
+    (at, key) =>
+      typeof at === 'object' && at !== null && Object.hasOwn(at, key)
+        ? (at as Record<string, unknown>)[key]
+        : undefined,
+    tree
+  )
 }
 
 // In braces, a text alone is a key without a value.
@@ -80,7 +117,10 @@ function hasNothing (value: unknown): boolean {
   return value === null || value === undefined
 }
 
-interface Shape { properties?: Record<string, Shape>, items?: Shape }
+interface Shape {
+  properties?: Record<string, Shape>
+  items?: Shape
+}
 
 function keysAt (path: readonly string[]): string[] {
   let shape: Shape | undefined = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as Shape

@@ -1,4 +1,7 @@
-/** The name that the fewest edits make of a text: a sign put in, left out, exchanged for another, or swapped with the next. */
+/**
+ * The name that the fewest edits make of a text: a sign put in, left out, exchanged for another, or swapped with the
+ * next.
+ */
 export function nearestOf (text: string, names: readonly [string, ...string[]]): string {
   const distances = names.map(name => editsBetween(text, name))
   return names[distances.indexOf(Math.min(...distances))] ?? names[0]

@@ -16,7 +16,9 @@ export function isNetwork (text: string): boolean {
   const [address = '', bits, more] = text.split('/')
   const family = isIP(address)
   if (family === 0) return Object.hasOwn(namedNetworks, text)
-  return more === undefined && !address.includes('%') && (bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
+  return more === undefined && !address.includes('%') &&
+    (bits === undefined ||
+      (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
 }
 
 /** Tells whether a host, an address or a name, is this machine alone. */

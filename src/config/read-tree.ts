@@ -5,8 +5,11 @@ import { ConfigError, type Mistake } from './mistakes.js'
 /** A file's keys as they stand, not yet checked. */
 export type Tree = Record<string, unknown>
 
-// eslint-disable-next-line no-template-curly-in-string
-const bareReference = 'a value with ${NAME} or ${file:PATH} in it stands in quotes within { } and [ ], such as { authorization: "Bearer ${NAME}" }'
+const bareReference =
+  // eslint-disable-next-line no-template-curly-in-string
+  'a value with ${NAME} or ${file:PATH} in it stands in quotes within { } and [ ], such as { authorization: ' +
+  // eslint-disable-next-line no-template-curly-in-string
+  '"Bearer ${NAME}" }'
 
 /** Reads a YAML file; throws a ConfigError with every mistake of its syntax, none of which quotes the file. */
 export function readTree (file: string): Tree {
@@ -20,10 +23,14 @@ export function readTree (file: string): Tree {
     // An alias can make a value a part of itself, which nobody could read to its end.
     JSON.stringify(tree)
   } catch (error) {
-    throw error instanceof ConfigError ? error : new ConfigError([{ path: file, message: withoutSource(error as Error) }])
+    throw error instanceof ConfigError
+      ? error
+      : new ConfigError([{ path: file, message: withoutSource(error as Error) }])
   }
   if (tree === null) return {}
-  if (typeof tree !== 'object' || Array.isArray(tree)) throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
+  if (typeof tree !== 'object' || Array.isArray(tree)) {
+    throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
+  }
   return tree as Tree
 }
 
@@ -31,18 +38,24 @@ export function readTree (file: string): Tree {
 function syntaxMistakes (file: string, text: string, { errors, warnings }: Document): Mistake[] {
   const bare = errors.findIndex(({ pos: [offset] }) => offset > 0 && text.startsWith('${', offset - 1))
   const told = bare === -1 ? [...errors, ...warnings] : errors.slice(0, bare + 1)
-  return told.map((error, at) => ({ path: placeIn(file, error.linePos), message: at === bare ? bareReference : withoutSource(error) }))
+  return told.map((error, at) => ({
+    path: placeIn(file, error.linePos),
+    message: at === bare ? bareReference : withoutSource(error)
+  }))
 }
 
 function placeIn (file: string, at: YAMLError['linePos']): string {
   return at === undefined ? file : `${file}, line ${at[0].line}, column ${at[0].col}`
 }
 
-// What a sentence of the parser has after a colon is the file's own text, which may be the line of a secret; some have it before that.
+// What a sentence of the parser has after a colon is the file's own text, which may be the line of a secret; some have
+// it before that.
 function withoutSource (error: Error): string {
   if (error instanceof YAMLError) return instead[error.code] ?? beginningOf(error)
   if (error instanceof ReferenceError) return beginningOf(error)
-  return 'code' in error ? unreadable[String(error.code)] ?? error.message : 'expected values that are no part of themselves'
+  return 'code' in error
+    ? unreadable[String(error.code)] ?? error.message
+    : 'expected values that are no part of themselves'
 }
 
 const unreadable: Readonly<Record<string, string>> = {

@@ -21,7 +21,9 @@ export interface Fault {
 
 // A dollar that begins none of these matches alone.
 const reference = /\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\{file:)(?:([^}]*)\})?)?/g
-const strayDollar = 'expected ${NAME}, ${file:PATH}, or $$ for a literal dollar; $NAME and ${NAME:-x} are not replaced' // eslint-disable-line no-template-curly-in-string
+// eslint-disable-next-line no-template-curly-in-string
+const strayDollar = 'expected ${NAME}, ${file:PATH}, or $$ for a literal dollar; $NAME and ${NAME:-x} are not ' +
+  'replaced'
 
 /** Puts texts in place of `${NAME}`, `${file:PATH}` and `$$`, in values alone and never in what was put in. */
 export function resolveReferences (tree: unknown, environment: Readonly<Record<string, string | undefined>>): Resolved {
@@ -42,19 +44,28 @@ export function resolveReferences (tree: unknown, environment: Readonly<Record<s
   function replaced (value: string, path: readonly string[]): string {
     let hasFile = false
     let hasStray = false
-    const text = value.replace(reference, (whole, dollar: string | undefined, name: string | undefined, opened: string | undefined, file: string | undefined) => {
-      if (dollar !== undefined) return dollar
-      if (name !== undefined) return fromEnvironment(name, path)
-      if (opened === undefined) {
-        hasStray = true
-        return whole
+    const text = value.replace(
+      reference,
+      (
+        whole,
+        dollar: string | undefined,
+        name: string | undefined,
+        opened: string | undefined,
+        file: string | undefined
+      ) => {
+        if (dollar !== undefined) return dollar
+        if (name !== undefined) return fromEnvironment(name, path)
+        if (opened === undefined) {
+          hasStray = true
+          return whole
+        }
+        hasFile = true
+        if (file === undefined) return amiss(path, 'expected a } after ${file:')
+        if (file === '') return amiss(path, 'expected the path of a file after ${file:')
+        const found = textOfFile(file)
+        return 'text' in found ? found.text : amiss(path, `the file ${JSON.stringify(file)} ${found.fault}`)
       }
-      hasFile = true
-      if (file === undefined) return amiss(path, 'expected a } after ${file:')
-      if (file === '') return amiss(path, 'expected the path of a file after ${file:')
-      const found = textOfFile(file)
-      return 'text' in found ? found.text : amiss(path, `the file ${JSON.stringify(file)} ${found.fault}`)
-    })
+    )
     // Told once and without the text, which may be a password with a dollar in it.
     if (hasStray) amiss(path, strayDollar)
     // What a file holds is text, also where it looks like a number: a secret loses its zeros otherwise.
@@ -68,7 +79,12 @@ export function resolveReferences (tree: unknown, environment: Readonly<Record<s
     const text = environment[name]
     if (text === undefined) return amiss(path, `the environment variable ${name} is not set`)
     // Law 9: an upstream that asks for credentials would be sent none.
-    if (text.trim() === '' && isSecret(path)) return amiss(path, `the environment variable ${name} is empty; expected a secret: set the variable, or remove the key`)
+    if (text.trim() === '' && isSecret(path)) {
+      return amiss(
+        path,
+        `the environment variable ${name} is empty; expected a secret: set the variable, or remove the key`
+      )
+    }
     return text
   }
 

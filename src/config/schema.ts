@@ -5,37 +5,73 @@ import { mistakeInCiphers } from './ciphers.js'
 import { refuseEqualClients, refuseEqualNames, refuseEqualUpstreams } from './equal.js'
 import { isNetwork, namedNetworks } from './networks.js'
 
-const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe('a name of letters, digits, `_` `.` `-`')
+const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
+  'a name of letters, digits, `_` `.` `-`'
+)
 const milliseconds = z.int().min(0).max(3_600_000)
 const positive = z.int().min(1).max(1_000_000_000)
 // What no type says is said in words, for the reference in docs/configuration.md.
-const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file').nullable().default(null)
+const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file')
+  .nullable().default(null)
 
-const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080').describe('HOST:PORT')
-const hostName = z.string().regex(/^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/, 'expected a host name without scheme and port, such as varve.example').describe('a host name')
-const nodeUrl = z.string().refine(isNodeUrl, 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081').describe('an http or https URL')
+const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080').describe(
+  'HOST:PORT'
+)
+const hostName = z.string().regex(
+  /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/,
+  'expected a host name without scheme and port, such as varve.example'
+).describe('a host name')
+const nodeUrl = z.string().refine(
+  isNodeUrl,
+  'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+    'http://127.0.0.1:8081'
+).describe('an http or https URL')
 const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://127.0.0.1:6379')
   // The library would take its own settings from a query, above varve's.
-  .refine(text => !/[?#]/.test(text), 'expected a URL without query or fragment: what may be set has keys of its own beside it')
-  // A slash that was not escaped in a password would make a host of the user's name, and a path of what is to stay secret.
-  .refine(text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname), 'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F').describe('a redis or rediss URL')
-const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example').describe('an origin')
+  .refine(
+    text => !/[?#]/.test(text),
+    'expected a URL without query or fragment: what may be set has keys of its own beside it'
+  )
+  // A slash that was not escaped in a password would make a host of the user's name, and a path of what is to stay
+  // secret.
+  .refine(
+    text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname),
+    'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F'
+  ).describe('a redis or rediss URL')
+const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example')
+  .describe('an origin')
 const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((text, context) => {
   const mistake = mistakeInCiphers(text)
   if (mistake === undefined) return
-  context.addIssue({ code: 'custom', message: `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}` })
+  context.addIssue({
+    code: 'custom',
+    message: `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}`
+  })
 })
 // Node would throw on anything else when the first request is sent, long after the start.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
 
 const upstreamHeaders = z.record(headerName, headerValue).superRefine((headers, context) => {
-  for (const [name, value] of Object.entries(headers)) if (isEmptySecret(name, value)) context.addIssue({ code: 'custom', path: [name], message: 'expected a value that is not empty: set it, or remove the header' })
+  for (const [name, value] of Object.entries(headers)) {
+    if (isEmptySecret(name, value)) {
+      context.addIssue({
+        code: 'custom',
+        path: [name],
+        message: 'expected a value that is not empty: set it, or remove the header'
+      })
+    }
+  }
 })
-const secret = z.string().refine(text => text.trim() !== '', 'expected a text that is not empty: set it, or remove the key').describe('a text that is not empty')
+const secret = z.string().refine(
+  text => text.trim() !== '',
+  'expected a text that is not empty: set it, or remove the key'
+).describe('a text that is not empty')
 
 // It travels in a header, behind a word and a blank.
-const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks').describe('printable ASCII without blanks')
+const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks').describe(
+  'printable ASCII without blanks'
+)
 
 const upstream = z.strictObject({
   name: name.optional(),
@@ -55,7 +91,10 @@ const redis = z.strictObject({
     name: name.nullable().default(null),
     hosts: z.array(address).default([]),
     password: secret.nullable().default(null)
-  }).prefault({}).refine(({ name, hosts }) => (name === null) === (hosts.length === 0), 'expected both a name and hosts, or neither'),
+  }).prefault({}).refine(
+    ({ name, hosts }) => (name === null) === (hosts.length === 0),
+    'expected both a name and hosts, or neither'
+  ),
   username: z.string().min(1).nullable().default(null),
   password: secret.nullable().default(null),
   tls: z.boolean().default(false),
@@ -63,8 +102,15 @@ const redis = z.strictObject({
   keyPrefix: name.default('varve'),
   timeoutMs: z.int().min(1).max(60_000).default(50),
   ttlSeconds: positive.default(2_592_000)
-}).refine(({ url, cluster, sentinel }) => [url !== null, cluster.length > 0, sentinel.name !== null].filter(Boolean).length <= 1, 'expected one of url, cluster and sentinel')
-  .refine(({ url, tls, caFile }) => caFile === null || tls || url?.startsWith('rediss:') === true, 'expected tls: true, or a rediss:// URL, where there is a caFile')
+}).refine(
+  ({ url, cluster, sentinel }) =>
+    [url !== null, cluster.length > 0, sentinel.name !== null].filter(Boolean).length <= 1,
+  'expected one of url, cluster and sentinel'
+)
+  .refine(
+    ({ url, tls, caFile }) => caFile === null || tls || url?.startsWith('rediss:') === true,
+    'expected tls: true, or a rediss:// URL, where there is a caFile'
+  )
 
 /** The whole configuration of the contract, each key with its default; unknown keys are refused. */
 export const configSchema = z.strictObject({
@@ -72,10 +118,15 @@ export const configSchema = z.strictObject({
   tls: z.strictObject({
     certFile: optionalFile,
     keyFile: optionalFile,
-    minVersion: z.number().refine(version => version === 1.2 || version === 1.3, 'expected 1.2 or 1.3').describe('1.2 or 1.3').default(1.2),
+    minVersion: z.number().refine(version => version === 1.2 || version === 1.3, 'expected 1.2 or 1.3').describe(
+      '1.2 or 1.3'
+    ).default(1.2),
     ciphers: cipherList.nullable().default(null)
   }).prefault({})
-    .refine(tls => (tls.certFile === null) === (tls.keyFile === null), 'expected both certFile and keyFile, or neither'),
+    .refine(
+      tls => (tls.certFile === null) === (tls.keyFile === null),
+      'expected both certFile and keyFile, or neither'
+    ),
   admin: z.strictObject({
     listen: address.default('127.0.0.1:9464'),
     token: secret.nullable().default(null),
@@ -86,7 +137,12 @@ export const configSchema = z.strictObject({
     level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
     access: z.boolean().default(false)
   }).prefault({}),
-  trustProxy: z.array(z.string().refine(isNetwork, `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`).describe('an address or a network')).default([]),
+  trustProxy: z.array(
+    z.string().refine(
+      isNetwork,
+      `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`
+    ).describe('an address or a network')
+  ).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
   upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) })
@@ -111,7 +167,9 @@ export const configSchema = z.strictObject({
     gasMs: milliseconds.default(500),
     promote: z.boolean().default(true)
   }).prefault({}),
-  pruned: z.strictObject({ serveCached: z.boolean().default(true), answerLocally: z.boolean().default(true) }).prefault({}),
+  pruned: z.strictObject({ serveCached: z.boolean().default(true), answerLocally: z.boolean().default(true) }).prefault(
+    {}
+  ),
   pages: z.strictObject({
     eventsDefault: z.int().min(1).max(65_535).default(25),
     eventsTtlSeconds: positive.default(3600),
@@ -127,23 +185,44 @@ export const configSchema = z.strictObject({
       requestsPerSecond: positive.nullable().default(null),
       burst: positive.nullable().default(null),
       exemptHits: z.boolean().default(true)
-    }).prefault({}).refine(({ requestsPerSecond, burst }) => burst === null || requestsPerSecond !== null, 'expected requestsPerSecond too where there is a burst')
+    }).prefault({}).refine(
+      ({ requestsPerSecond, burst }) => burst === null || requestsPerSecond !== null,
+      'expected requestsPerSecond too where there is a burst'
+    )
   }).prefault({}),
   clients: z.strictObject({
     required: z.boolean().default(false),
-    keys: z.array(z.strictObject({ name, key: clientKey, requestsPerSecond: positive.nullable().default(null) })).default([])
+    keys: z.array(z.strictObject({ name, key: clientKey, requestsPerSecond: positive.nullable().default(null) }))
+      .default([])
       .superRefine(refuseEqualClients, { when: ({ value }) => Array.isArray(value) })
   }).prefault({}).superRefine(({ required, keys }, context) => {
-    if (required && keys.length === 0) context.addIssue({ code: 'custom', path: ['keys'], message: 'expected a key where one is required' })
+    if (required && keys.length === 0) {
+      context.addIssue({ code: 'custom', path: ['keys'], message: 'expected a key where one is required' })
+    }
   }),
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
-  cors: z.strictObject({ origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*') }).prefault({}),
-  downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') }).prefault({})
+  cors: z.strictObject({
+    origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*')
+  }).prefault({}),
+  downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
+    .prefault({})
 }).superRefine(({ listen, admin, workers, upstreams, head }, context) => {
   // Port 0 is another one each time.
-  if (listen === admin.listen && hostAndPort(listen).port !== 0) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message: 'expected an address of its own, not that of listen' })
+  if (listen === admin.listen && hostAndPort(listen).port !== 0) {
+    context.addIssue({
+      code: 'custom',
+      path: ['admin', 'listen'],
+      message: 'expected an address of its own, not that of listen'
+    })
+  }
   const few = upstreams.findIndex(upstream => !isEnoughFor(workers, upstream, head.pollMs))
-  if (few !== -1) context.addIssue({ code: 'custom', path: ['workers'], message: `expected so few that each has a share of upstreams.${few}.maxConcurrent and requestsPerSecond` })
+  if (few !== -1) {
+    context.addIssue({
+      code: 'custom',
+      path: ['workers'],
+      message: `expected so few that each has a share of upstreams.${few}.maxConcurrent and requestsPerSecond`
+    })
+  }
 })
 
 /** A whole, valid configuration. */
@@ -168,7 +247,9 @@ export function isAddress (text: string): boolean {
 
 // The scheme alone, as `Bearer ` with an empty key behind it, is no credential.
 function isEmptySecret (name: string, value: string): boolean {
-  return /^(?:proxy-)?authorization$/i.test(name) ? /^\s*(?:(?:bearer|basic|token)\s*)?$/i.test(value) : value.trim() === ''
+  return /^(?:proxy-)?authorization$/i.test(name)
+    ? /^\s*(?:(?:bearer|basic|token)\s*)?$/i.test(value)
+    : value.trim() === ''
 }
 
 function isRedisUrl (text: string): boolean {
@@ -180,7 +261,8 @@ function isNodeUrl (text: string): boolean {
   if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
   const url = new URL(text)
   // Client libraries are given the /v1; varve adds it, and /v1/v1 would be asked of the node.
-  return url.username === '' && url.password === '' && url.search === '' && url.hash === '' && !/\/v1\/?$/.test(url.pathname)
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === '' &&
+    !/\/v1\/?$/.test(url.pathname)
 }
 
 // Compared to the letter with what a browser sends: no path, no port that goes without saying, lower case.

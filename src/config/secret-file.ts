@@ -5,7 +5,9 @@ export type FileText = { readonly text: string } | { readonly fault: string }
 
 const maxBytes = 65_536
 
-/** The text of a file without the line break at its end; what is wrong with it is told without a word of what it holds. */
+/**
+ * The text of a file without the line break at its end; what is wrong with it is told without a word of what it holds.
+ */
 export function textOfFile (file: string): FileText {
   try {
     const bytes = bytesOf(file)
@@ -15,7 +17,9 @@ export function textOfFile (file: string): FileText {
     return text.trim() === '' ? { fault: 'is empty' } : { text }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    return { fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is no UTF-8 text' : `cannot be read (${String(code)})` }
+    return {
+      fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is no UTF-8 text' : `cannot be read (${String(code)})`
+    }
   }
 }
 

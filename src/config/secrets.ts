@@ -11,12 +11,14 @@ export function isSecret (path: readonly string[]): boolean {
   if (top === 'upstreams') return third === undefined || third === 'headers' || third === 'url'
   if (top === 'admin') return second === undefined || second === 'token'
   if (top === 'clients') return second === undefined || (second === 'keys' && (path.length < 4 || path[3] === 'key'))
-  return top === 'cache' && (second === undefined || (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds', 'tls', 'caFile'].includes(third ?? '')))
+  return top === 'cache' &&
+    (second === undefined ||
+      (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds', 'tls', 'caFile'].includes(third ?? '')))
 }
 
 /**
- * Whether a text that stands where a name belongs may be shown: words of letters, as keys and header names are. A secret
- * that has slipped into such a place has digits, or is longer, or has other signs in it.
+ * Whether a text that stands where a name belongs may be shown: words of letters, as keys and header names are. A
+ * secret that has slipped into such a place has digits, or is longer, or has other signs in it.
  */
 export function isNameLike (text: string): boolean {
   return /^_*[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20}){0,4}_*$/.test(text)
@@ -27,7 +29,9 @@ export function shownPath (path: readonly string[]): string {
   return path.map(key => isNameLike(key) || /^[0-9]{1,4}$/.test(key) ? key : mask).join('.')
 }
 
-/** The effective settings as they may be shown to anybody; without what came from files of its own, wherever that is. */
+/**
+ * The effective settings as they may be shown to anybody; without what came from files of its own, wherever that is.
+ */
 export function maskSecrets (config: Config, fromFiles: readonly string[] = []): Config {
   const shown = structuredClone(maskKnown(config))
   for (const path of fromFiles) maskAt(shown, path.split('.'))
@@ -49,7 +53,9 @@ function maskKnown (config: Config): Config {
     upstreams: config.upstreams.map(node => ({
       ...node,
       url: maskUrl(node.url),
-      headers: Object.fromEntries(Object.keys(node.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask]))
+      headers: Object.fromEntries(
+        Object.keys(node.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask])
+      )
     })),
     cache: { ...config.cache, redis: maskRedis(config.cache.redis) },
     clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) }
@@ -65,7 +71,10 @@ function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
   }
 }
 
-/** A URL without its credentials; a path is masked too, since hosted gateways put the key there; that of a Redis is the number of a database. */
+/**
+ * A URL without its credentials; a path is masked too, since hosted gateways put the key there; that of a Redis is the
+ * number of a database.
+ */
 export function maskUrl (text: string): string {
   const url = new URL(text)
   if (url.password !== '') url.password = mask

@@ -6,7 +6,13 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Every variable that varve itself reads; `varve warm` sends VARVE_CLIENT_KEY as the client's key. */
 export const knownVariables = [
-  'VARVE_CONFIG', 'VARVE_SANDBOX', 'VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_ADMIN', 'VARVE_REDIS', 'VARVE_WORKERS',
+  'VARVE_CONFIG',
+  'VARVE_SANDBOX',
+  'VARVE_UPSTREAM',
+  'VARVE_LISTEN',
+  'VARVE_ADMIN',
+  'VARVE_REDIS',
+  'VARVE_WORKERS',
   'VARVE_LOG_LEVEL',
   'VARVE_CLIENT_KEY'
 ] as const

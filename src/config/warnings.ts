@@ -11,6 +11,7 @@ export interface Warning {
 export function warningsOf ({ admin }: Config): readonly Warning[] {
   if (admin.token !== null || isLoopback(hostAndPort(admin.listen).host)) return []
   const message = 'the admin listener is reachable from other machines and there is no admin.token: ' +
-    'anyone who reaches it reads metrics and status; listen on 127.0.0.1, or set a token and keep strangers out by a firewall'
+    'anyone who reaches it reads metrics and status; listen on 127.0.0.1, or set a token and keep strangers ' +
+    'out by a firewall'
   return [{ key: 'admin.listen', message }]
 }

@@ -18,14 +18,19 @@ export class Access {
   // A request is looked at where it comes in, where it is answered and where it is counted.
   readonly #names = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
 
-  constructor ({ clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: AccessConfig, buckets: Buckets) {
-    const allowanceOf = (perSecond: number | null, most: number | null): Allowance | undefined => perSecond === null ? undefined : { perSecond, burst: most ?? perSecond }
+  constructor (
+    { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: AccessConfig,
+    buckets: Buckets
+  ) {
+    const allowanceOf = (perSecond: number | null, most: number | null): Allowance | undefined =>
+      perSecond === null ? undefined : { perSecond, burst: most ?? perSecond }
     this.buckets = buckets
     this.#keys = new ClientKeys(keys)
     this.#isRequired = required
     this.#others = allowanceOf(requestsPerSecond, burst)
     this.#allowances = new Map(keys.map(key => [key.name, allowanceOf(key.requestsPerSecond, null) ?? this.#others]))
-    this.limitsHits = !exemptHits && [this.#others, ...this.#allowances.values()].some(allowance => allowance !== undefined)
+    this.limitsHits = !exemptHits &&
+      [this.#others, ...this.#allowances.values()].some(allowance => allowance !== undefined)
   }
 
   /** Every name that a key is configured under. */

@@ -16,16 +16,16 @@ import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
 /** What the admin listener shows and does. */
 export interface AdminParts {
-  readonly metrics: { readonly contentType: string, text (): Promise<string> }
-  readiness (): Promise<Readiness>
-  status (): Promise<object>
+  readonly metrics: { readonly contentType: string, text(): Promise<string> }
+  readiness(): Promise<Readiness>
+  status(): Promise<object>
   readonly purging: PurgeRoute
   /** The configured names that a Host header may have on a loopback listener. */
   readonly hosts?: () => readonly string[]
   /** A question of an operator has failed in a way that nobody foresaw. */
-  onUnforeseen (error: unknown): void
+  onUnforeseen(error: unknown): void
   /** Reports new connections that were closed because all were busy. */
-  onFull? (turnedAway: number, limit: number): void
+  onFull?(turnedAway: number, limit: number): void
 }
 
 // Law 10: nothing grows without bound. Prometheus, probes and people need a few.
@@ -48,7 +48,9 @@ export function adminApp (parts: AdminParts): FastifyInstance {
     ...serverTimeouts,
     http: httpTimeouts,
     forceCloseConnections: true,
-    clientErrorHandler: (error, socket) => { answerClientErrors(error, socket, unrouted) }
+    clientErrorHandler: (error, socket) => {
+      answerClientErrors(error, socket, unrouted)
+    }
   })
   boundConnections(app, parts)
   requireKnownHost(app, parts)
@@ -63,7 +65,11 @@ export function adminApp (parts: AdminParts): FastifyInstance {
     const now = await readiness()
     return await reply.code(now.ready ? 200 : 503).send(now)
   })
-  app.get('/status.json', async (_request, reply) => await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status()))
+  app.get(
+    '/status.json',
+    async (_request, reply) =>
+      await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status())
+  )
   addStatusPage(app)
   addPurgeRoute(app, purging)
   app.setErrorHandler(async (error: FastifyError, _request, reply) => {
@@ -73,17 +79,33 @@ export function adminApp (parts: AdminParts): FastifyInstance {
   })
   app.setNotFoundHandler(async (request, reply) => {
     // A call that would change something is refused whatever it is called.
-    if (request.method !== 'GET' && request.method !== 'HEAD') return await refuse(reply, new Refusal(403, 'api_disabled', 'the only changing call is POST /purge'))
-    return await refuse(reply, new Refusal(404, 'web_framework_error', 'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'))
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return await refuse(reply, new Refusal(403, 'api_disabled', 'the only changing call is POST /purge'))
+    }
+    return await refuse(
+      reply,
+      new Refusal(
+        404,
+        'web_framework_error',
+        'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'
+      )
+    )
   })
   return app
 }
 
 function boundConnections (app: FastifyInstance, { onFull = () => {} }: AdminParts): void {
-  const connections = new ClientConnections({ connections: mostConnections, inFlightBytes: mostInFlightBytes }, { cut: () => {}, onFull })
+  const connections = new ClientConnections({ connections: mostConnections, inFlightBytes: mostInFlightBytes }, {
+    cut: () => {},
+    onFull
+  })
   connections.attach(app.server)
-  const timer = setInterval(() => { connections.tick() }, tickMs).unref()
-  app.addHook('onClose', async () => { clearInterval(timer) })
+  const timer = setInterval(() => {
+    connections.tick()
+  }, tickMs).unref()
+  app.addHook('onClose', async () => {
+    clearInterval(timer)
+  })
 }
 
 /** Refuses pages that reach a loopback listener by a name of their own; others are reached by names on purpose. */
@@ -91,8 +113,14 @@ function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminPart
   app.addHook('onRequest', async ({ headers: { host } }, reply) => {
     // A browser always sends Host; simple health checks of HTTP/1.0 do not.
     if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
-    return await refuse(reply, new Refusal(403, 'web_framework_error',
-      'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'))
+    return await refuse(
+      reply,
+      new Refusal(
+        403,
+        'web_framework_error',
+        'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'
+      )
+    )
   })
 }
 

@@ -13,10 +13,18 @@ export class BodyTurns {
 
   /** Resolves when a body of so many bytes may be read; never for a client that leaves first. */
   async take (length: number, response: ServerResponse): Promise<void> {
-    if (this.#waitingBytes >= mostWaitingBytes) throw unavailable('overloaded: too many large request bodies at a time, retry later')
-    if (this.#waitingBytes === 0) setImmediate(() => { this.#turn() })
+    if (this.#waitingBytes >= mostWaitingBytes) {
+      throw unavailable('overloaded: too many large request bodies at a time, retry later')
+    }
+    if (this.#waitingBytes === 0) {
+      setImmediate(() => {
+        this.#turn()
+      })
+    }
     this.#waitingBytes += length
-    await new Promise<void>(resolve => { this.#waiting.push({ length, response, go: resolve }) })
+    await new Promise<void>(resolve => {
+      this.#waiting.push({ length, response, go: resolve })
+    })
   }
 
   #turn (): void {
@@ -28,6 +36,10 @@ export class BodyTurns {
       bytes += next.length
       next.go()
     }
-    if (this.#waitingBytes > 0) setImmediate(() => { this.#turn() })
+    if (this.#waitingBytes > 0) {
+      setImmediate(() => {
+        this.#turn()
+      })
+    }
   }
 }

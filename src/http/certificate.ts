@@ -43,7 +43,10 @@ const dayMs = 86_400_000
 const warnMs = 7 * dayMs
 const warnShare = 1 / 6
 
-/** The certificate of the public listener: a renewed one is taken from its files by itself, and one that cannot be used leaves the one before in its place. */
+/**
+ * The certificate of the public listener: a renewed one is taken from its files by itself, and one that cannot be used
+ * leaves the one before in its place.
+ */
 export class Certificate {
   readonly #options: CertificateOptions
   #used: Usable
@@ -77,7 +80,11 @@ export class Certificate {
     const leftMs = untilMs - this.#options.wallClockMs()
     const soonMs = Math.min(warnMs, (untilMs - fromMs) * warnShare)
     return [
-      ...(leftMs <= 0 ? [`the certificate in use has expired on ${timeOf(untilMs)}`] : leftMs <= soonMs ? [`the certificate in use expires on ${timeOf(untilMs)}`] : []),
+      ...(leftMs <= 0
+        ? [`the certificate in use has expired on ${timeOf(untilMs)}`]
+        : leftMs <= soonMs
+        ? [`the certificate in use expires on ${timeOf(untilMs)}`]
+        : []),
       ...(this.#refusal === undefined ? [] : [`a renewed certificate is refused: ${this.#refusal}`])
     ]
   }
@@ -86,21 +93,31 @@ export class Certificate {
   watch (onRenewed: (identity: Identity) => void): void {
     this.#onRenewed = onRenewed
     // A file system that tells of changes does not do so for a link that is turned, nor over a network.
-    this.#timer = setInterval(() => { this.look().catch(() => {}) }, this.#options.everyMs ?? usualMs).unref()
+    this.#timer = setInterval(() => {
+      this.look().catch(() => {})
+    }, this.#options.everyMs ?? usualMs).unref()
   }
 
   /** Looks once; one look that hangs, as network file systems do, is not joined by more. */
   async look (): Promise<void> {
-    this.#looking ??= this.#look().finally(() => { this.#looking = undefined })
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined
+    })
     await this.#looking
   }
 
   /** Reads it at an operator's word: throws where it cannot be used; else what is given takes it into use. */
   async renewed (): Promise<() => void> {
     const [cert, key] = await this.#read()
-    if (digestOf(cert, key) === this.#used.digest) return () => { this.#refusal = undefined }
+    if (digestOf(cert, key) === this.#used.digest) {
+      return () => {
+        this.#refusal = undefined
+      }
+    }
     const usable = this.#judge(cert, key)
-    return () => { this.#take(usable) }
+    return () => {
+      this.#take(usable)
+    }
   }
 
   /** Looks no more. */
@@ -108,9 +125,13 @@ export class Certificate {
     clearInterval(this.#timer)
   }
 
-  // Two files are not written at once, nor a chain in one go, and a file may be gone for a moment: what is still changing is not judged.
+  // Two files are not written at once, nor a chain in one go, and a file may be gone for a moment: what is still
+  // changing is not judged.
   async #look (): Promise<void> {
-    const found = await this.#read().then(([cert, key]) => ({ cert, key, mark: digestOf(cert, key) }), (error: Error) => ({ error, mark: error.message }))
+    const found = await this.#read().then(
+      ([cert, key]) => ({ cert, key, mark: digestOf(cert, key) }),
+      (error: Error) => ({ error, mark: error.message })
+    )
     const isSettled = found.mark === this.#seen
     this.#seen = found.mark
     if (found.mark === this.#used.digest) this.#refusal = undefined
@@ -123,7 +144,12 @@ export class Certificate {
       this.#take(this.#judge(found.cert, found.key))
     } catch (error) {
       const { message } = error as Error
-      if (message !== this.#refusal) this.#options.log.error({ reason: message }, 'a renewed certificate is refused, and the one before stays in use: it is looked at again')
+      if (message !== this.#refusal) {
+        this.#options.log.error(
+          { reason: message },
+          'a renewed certificate is refused, and the one before stays in use: it is looked at again'
+        )
+      }
       this.#refusal = message
     }
   }
@@ -151,7 +177,11 @@ export class Certificate {
 
 function usableFrom (cert: Buffer, key: Buffer, terms: Terms): Usable {
   // What OpenSSL says of it would be of no help.
-  if (/ENCRYPTED/.test(key.toString('latin1'))) throw new Error('tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without')
+  if (/ENCRYPTED/.test(key.toString('latin1'))) {
+    throw new Error(
+      'tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without'
+    )
+  }
   const identity: Identity = { cert, key, ...terms }
   try {
     createSecureContext(identity)

@@ -9,9 +9,9 @@ import { Taking } from './taking.js'
 
 /** Who is told of connections that were ended. */
 export interface ConnectionsTally {
-  cut (reason: CutReason): void
+  cut(reason: CutReason): void
   /** So many found no room since it was last told, while so many may be open. */
-  onFull (turnedAway: number, limit: number): void
+  onFull(turnedAway: number, limit: number): void
 }
 
 /** How much the clients of one process may have at a time. */
@@ -21,7 +21,10 @@ export interface ClientLimits {
   readonly inFlightBytes: number
 }
 
-/** Of a connection that requests come on: what had gone each way a second ago, and for how many seconds nothing was answered or to be answered. */
+/**
+ * Of a connection that requests come on: what had gone each way a second ago, and for how many seconds nothing was
+ * answered or to be answered.
+ */
 interface Line {
   read: number
   written: number
@@ -38,12 +41,16 @@ const mostIdleTicks = 80
 // The log is told of what may happen thousands of times a second.
 const tellEveryTicks = 10
 
-/** The connections of clients: no more than there is room for, and none that is held by a client that does nothing with it while others want it, and no more memory in their responses than may be in flight. */
+/**
+ * The connections of clients: no more than there is room for, and none that is held by a client that does nothing with
+ * it while others want it, and no more memory in their responses than may be in flight.
+ */
 export class ClientConnections {
   readonly #tally: ConnectionsTally
   readonly #open = new Set<Socket>()
   readonly #lines = new Map<Socket, Line>()
-  // What was cut off says that it is closed a while later: were it counted until then, another would be ended for it too.
+  // What was cut off says that it is closed a while later: were it counted until then, another would be ended for it
+  // too.
   readonly #ending = new Set<Socket>()
   // Of responses too long to be handed to the system at once.
   readonly #bodies = new WeakMap<ServerResponse, Buffer>()
@@ -81,7 +88,11 @@ export class ClientConnections {
     server.on('connection', (socket: Socket) => {
       if (this.#hasRoomFor(socket) && !isSecure) this.#follow(socket)
     })
-    if (isSecure) server.on('secureConnection', (socket: Socket) => { this.#follow(socket) })
+    if (isSecure) {
+      server.on('secureConnection', (socket: Socket) => {
+        this.#follow(socket)
+      })
+    }
   }
 
   /** Notes a body that stays in memory until its client has taken the response. */
@@ -120,7 +131,9 @@ export class ClientConnections {
       return false
     }
     this.#open.add(socket)
-    socket.once('close', () => { this.#open.delete(socket) })
+    socket.once('close', () => {
+      this.#open.delete(socket)
+    })
     return true
   }
 
@@ -171,7 +184,9 @@ export class ClientConnections {
   }
 
   #idleOnes (): Socket[] {
-    return [...this.#lines].filter(([, { idleTicks }]) => idleTicks > 0).sort(([, a], [, b]) => a.idleTicks - b.idleTicks).map(([socket]) => socket)
+    return [...this.#lines].filter(([, { idleTicks }]) => idleTicks > 0).sort(([, a], [, b]) =>
+      a.idleTicks - b.idleTicks
+    ).map(([socket]) => socket)
   }
 }
 

@@ -14,7 +14,7 @@ export interface UnroutedErrors {
   /** Header lines of every response of the listener: names and values in turn. */
   readonly lines: readonly string[]
   /** Reports the status of an error response. */
-  answered (status: RefusalStatus): void
+  answered(status: RefusalStatus): void
 }
 
 /** Sends an error response in the node's shape for bytes that are no request, then closes the connection. */
@@ -30,24 +30,33 @@ export function answerClientErrors (error: Error & { code?: string }, socket: So
 /** Refuses a tunnel, which Node would cut off without a word, and closes the connection. */
 export function refuseTunnel (socket: Socket, errors: UnroutedErrors): void {
   // Node has let go of it: nobody else hears of its errors, reads what stands in the way of its end, or ends it.
-  socket.on('error', () => {}).once('finish', () => { socket.destroy() }).resume()
+  socket.on('error', () => {}).once('finish', () => {
+    socket.destroy()
+  }).resume()
   endWith(methodNotAllowed('GET, HEAD, POST'), socket, errors)
 }
 
 function endWith (refusal: Refusal, socket: Socket, errors: UnroutedErrors): void {
   const due = answerDueOn(socket)
   if (due !== undefined) {
-    // An answer to an earlier request comes first, or the client would take this one for it; what it sends meanwhile is of no use.
+    // An answer to an earlier request comes first, or the client would take this one for it; what it sends meanwhile is
+    // of no use.
     endAfter(due, socket)
     socket.pause()
   } else if (socket.writable) {
     socket.end(replyOf(refusal, errors))
-    // Who goes on sending, or does not end its own side, would keep the connection for ever; to end it at once could take the words from who reads them.
-    setTimeout(() => { socket.destroy() }, lingerMs).unref()
+    // Who goes on sending, or does not end its own side, would keep the connection for ever; to end it at once could
+    // take the words from who reads them.
+    setTimeout(() => {
+      socket.destroy()
+    }, lingerMs).unref()
   } else socket.destroy()
 }
 
-/** Ends a connection after a response, and after those to requests that were pipelined whole: varve stopped reading, not the client sending. */
+/**
+ * Ends a connection after a response, and after those to requests that were pipelined whole: varve stopped reading, not
+ * the client sending.
+ */
 function endAfter (due: ServerResponse, socket: Socket): void {
   due.once('finish', () => {
     // Node has given the socket to the next response by now.
@@ -60,16 +69,21 @@ function endAfter (due: ServerResponse, socket: Socket): void {
 function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): string {
   errors.answered(status)
   const more = [...errors.lines, ...lines].map((text, at) => at % 2 === 0 ? `${text}: ` : `${text}\r\n`).join('')
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${
+    Buffer.byteLength(body)
+  }\r\n` +
     `Cache-Status: ${ownStatusOf(outcomeOfError(status))}\r\n${more}Connection: close\r\n\r\n${body}`
 }
 
 /** Why a client is cut off that has been too slow; undefined for any other error. */
 export function slownessOf ({ code }: Error & { code?: string }, socket: Socket): CutReason | undefined {
   switch (code) {
-    case 'ERR_TLS_HANDSHAKE_TIMEOUT': return 'handshake'
-    case 'ERR_HTTP_REQUEST_TIMEOUT': return answerOn(socket)?.req.complete === false ? 'body' : 'head'
-    default: return undefined
+    case 'ERR_TLS_HANDSHAKE_TIMEOUT':
+      return 'handshake'
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return answerOn(socket)?.req.complete === false ? 'body' : 'head'
+    default:
+      return undefined
   }
 }
 
@@ -79,9 +93,12 @@ function isOfTls ({ code = '' }: Error & { code?: string }): boolean {
 
 function statusOf (code: string | undefined): 400 | 408 | 431 {
   switch (code) {
-    case 'HPE_HEADER_OVERFLOW': return 431
-    case 'ERR_HTTP_REQUEST_TIMEOUT': return 408
-    default: return 400
+    case 'HPE_HEADER_OVERFLOW':
+      return 431
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return 408
+    default:
+      return 400
   }
 }
 

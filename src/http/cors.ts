@@ -19,13 +19,24 @@ const headerNames = /^[!#$%&'*+.^_`|~0-9A-Za-z, \t-]*$/
 
 // What a family of names holds: the position, and what belongs to an answer or comes with a refusal of pruned history.
 const familyNames = [
-  'chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height',
-  'cursor', 'gas-used', 'archival-endpoint'
+  'chain-id',
+  'ledger-version',
+  'ledger-oldest-version',
+  'ledger-timestampusec',
+  'epoch',
+  'block-height',
+  'oldest-block-height',
+  'cursor',
+  'gas-used',
+  'archival-endpoint'
 ]
 
 const plainNames = ['etag', 'cache-status', 'retry-after']
 
-/** Lets pages of other origins read, as nodes do, and lets them see the headers as well, which nodes forget (facts, section 8). */
+/**
+ * Lets pages of other origins read, as nodes do, and lets them see the headers as well, which nodes forget (facts,
+ * section 8).
+ */
 export class Cors {
   readonly #origins: '*' | ReadonlySet<string>
   #exposed: { families: readonly string[], names: string } | undefined
@@ -39,14 +50,21 @@ export class Cors {
     return isOneOrigin(origin) && (this.#origins === '*' || this.#origins.has(origin))
   }
 
-  /** Whether CORS lines depend on Origin: every response names it in Vary then, also one to a request without Origin. */
+  /**
+   * Whether CORS lines depend on Origin: every response names it in Vary then, also one to a request without Origin.
+   */
   get dependsOnOrigin (): boolean {
     return this.#origins === '*' || this.#origins.size > 0
   }
 
-  /** The header lines to add to an answer, flat; none where no page of another origin may read it. Vary is the caller's own line. */
+  /**
+   * The header lines to add to an answer, flat; none where no page of another origin may read it. Vary is the caller's
+   * own line.
+   */
   linesFor (origin: string | undefined, families: readonly string[]): readonly string[] {
-    return this.isEchoed(origin) ? [...originLines(origin), 'access-control-expose-headers', this.#exposedNames(families)] : []
+    return this.isEchoed(origin)
+      ? [...originLines(origin), 'access-control-expose-headers', this.#exposedNames(families)]
+      : []
   }
 
   /** Whether a browser asks with these headers of an OPTIONS request whether a page may send another. */
@@ -54,7 +72,10 @@ export class Cors {
     return isOneOrigin(origin) && method !== undefined
   }
 
-  /** What to say to an OPTIONS request with these headers; undefined when no browser asks in it whether a page may send another request. */
+  /**
+   * What to say to an OPTIONS request with these headers; undefined when no browser asks in it whether a page may send
+   * another request.
+   */
   preflight (headers: IncomingHttpHeaders): PreflightGrant | Refusal | undefined {
     const { origin, 'access-control-request-method': method, 'access-control-request-headers': names = '' } = headers
     if (!isOneOrigin(origin) || method === undefined) return undefined
@@ -65,12 +86,17 @@ export class Cors {
       status: 200,
       lines: [
         ...originLines(origin),
-        'access-control-allow-methods', 'GET,POST',
+        'access-control-allow-methods',
+        'GET,POST',
         // What the nodes' web framework says where a browser names no headers.
-        'access-control-allow-headers', names === '' ? '*' : names,
-        'access-control-max-age', '86400',
-        'vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
-        'content-length', '0'
+        'access-control-allow-headers',
+        names === '' ? '*' : names,
+        'access-control-max-age',
+        '86400',
+        'vary',
+        'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
+        'content-length',
+        '0'
       ]
     }
   }

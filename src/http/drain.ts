@@ -1,4 +1,6 @@
-/** Whether the process is on its way out; while it is, each answer closes its connection, so that no request is lost. */
+/**
+ * Whether the process is on its way out; while it is, each answer closes its connection, so that no request is lost.
+ */
 export class Drain {
   #draining = false
 

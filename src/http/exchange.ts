@@ -16,8 +16,19 @@ export interface Exchange {
 }
 
 /** Takes an exchange out of the router's hands: it is answered in the one place that replies. */
-export function takenFrom (request: FastifyRequest, reply: FastifyReply, { parts }: { readonly parts: Pick<Parts, 'now'> }): Exchange {
+export function takenFrom (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { parts }: { readonly parts: Pick<Parts, 'now'> }
+): Exchange {
   reply.hijack()
   const { raw, originalUrl: url, method } = request
-  return { request: raw, response: reply.raw, url, method, receivedAtMs: parts.now() - reply.elapsedTime, id: () => request.id }
+  return {
+    request: raw,
+    response: reply.raw,
+    url,
+    method,
+    receivedAtMs: parts.now() - reply.elapsedTime,
+    id: () => request.id
+  }
 }

@@ -21,19 +21,25 @@ interface AtHand {
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * Puts what can be answered at once in front of the router: a read in a spelling that is known, whose answer is at hand. Everything else
- * goes on to the router as if nobody had looked, and so do all errors; there are no rules here that are not the router's too.
+ * Puts what can be answered at once in front of the router: a read in a spelling that is known, whose answer is at
+ * hand. Everything else goes on to the router as if nobody had looked, and so do all errors; there are no rules here
+ * that are not the router's too.
  */
 export function answerInFront (server: Server, context: PublicParts, nextId: () => string): void {
   const [goOn] = server.listeners('request') as Listener[]
   if (goOn === undefined) throw new Error('the router listens to no requests')
-  const turns = new Turns(() => { context.metrics.cut('ahead') })
+  const turns = new Turns(() => {
+    context.metrics.cut('ahead')
+  })
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const { url = '', method = '' } = request
     const exchange = { request, response, url, method, receivedAtMs: context.parts.now(), id: nextId }
     // A small body mostly comes with its head, and is there when both have been parsed.
-    if (method === 'POST') process.nextTick(() => { if (!isAnsweredWithBody(context, exchange)) goOn(request, response) })
-    else if (!isAnswered(context, exchange, undefined)) goOn(request, response)
+    if (method === 'POST') {
+      process.nextTick(() => {
+        if (!isAnsweredWithBody(context, exchange)) goOn(request, response)
+      })
+    } else if (!isAnswered(context, exchange, undefined)) goOn(request, response)
   }
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     // Node gives a response its socket when all earlier ones on the connection are out.
@@ -69,12 +75,18 @@ function isAnswered (context: PublicParts, exchange: Exchange, body: Buffer | un
   }
 }
 
-function atHandFor (context: PublicParts, { request, url: target, method }: Exchange, body: Buffer | undefined): AtHand | undefined {
+function atHandFor (
+  context: PublicParts,
+  { request, url: target, method }: Exchange,
+  body: Buffer | undefined
+): AtHand | undefined {
   const { headers } = request
   const spelling = spellingOf({ method, target, accept: headers.accept, contentType: headers['content-type'], body })
   const known = spelling === undefined ? undefined : context.known.find(spelling)
   // A least version is in no spelling, and may have to be waited for; so may who is held to a limit.
-  if (known === undefined || headers[minVersionHeader] !== undefined || !context.access.isOpenTo(request)) return undefined
+  if (known === undefined || headers[minVersionHeader] !== undefined || !context.access.isOpenTo(request)) {
+    return undefined
+  }
   requirePlain(request)
   known.tellAsked(context.parts)
   const wishes = wishesOf(headers)

@@ -13,7 +13,10 @@ export class Limits {
   readonly #access: Access
   #take: ReturnType<FastifyInstance['createRateLimit']> | undefined
 
-  /** The plugin counts where varve says: its own stores go by the wall clock, which may jump, and wait for a Redis that is slow. */
+  /**
+   * The plugin counts where varve says: its own stores go by the wall clock, which may jump, and wait for a Redis that
+   * is slow.
+   */
   constructor (app: FastifyInstance, access: Access) {
     this.#app = app
     this.#access = access
@@ -34,14 +37,25 @@ export class Limits {
     const lacksKey = this.#access.lacksKey(request.raw)
     // Who has no key is held to what an address may ask for, or refusals would be had without end.
     if (lacksKey || this.#access.limitsHits) await this.#charge(request)
-    if (lacksKey) throw new Refusal(401, 'web_framework_error', 'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY', ['www-authenticate', 'Bearer'])
+    if (lacksKey) {
+      throw new Refusal(
+        401,
+        'web_framework_error',
+        'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY',
+        ['www-authenticate', 'Bearer']
+      )
+    }
   }
 
   /** What a request costs its client; undefined where the client has no limit, or has been charged already. */
   tollOf (request: FastifyRequest): Toll | undefined {
     const allowance = this.#access.allowanceOf(request.raw)
     if (this.#access.limitsHits || allowance === undefined) return undefined
-    return new Toll(async () => { await this.#charge(request) }, () => { this.#access.buckets.giveBack(this.subjectOf(request), allowance) })
+    return new Toll(async () => {
+      await this.#charge(request)
+    }, () => {
+      this.#access.buckets.giveBack(this.subjectOf(request), allowance)
+    })
   }
 
   /** Who takes turns with others, and is limited: whoever has a key, from wherever; else an address. */
@@ -88,12 +102,17 @@ export class Toll {
   }
 }
 
-// What the plugin takes for a store: it is told how many of `most` in a time a client has taken, and for how long it must wait.
-function storeIn (buckets: Buckets): new () => FastifyRateLimitStore {
+// What the plugin takes for a store: it is told how many of `most` in a time a client has taken, and for how long it
+// must wait.
+function storeIn (buckets: Buckets): new() => FastifyRateLimitStore {
   return class Store implements FastifyRateLimitStore {
     incr (subject: string, told: Parameters<FastifyRateLimitStore['incr']>[1], windowMs: number, most: number): void {
       const taken = Promise.resolve(buckets.take(subject, { perSecond: most * 1000 / windowMs, burst: most }))
-      taken.then(waitMs => { told(null, { current: waitMs > 0 ? most + 1 : most, ttl: waitMs }) }, (error: Error) => { told(error) })
+      taken.then(waitMs => {
+        told(null, { current: waitMs > 0 ? most + 1 : most, ttl: waitMs })
+      }, (error: Error) => {
+        told(error)
+      })
     }
 
     child (): this {

@@ -6,20 +6,25 @@ export interface LoopLagOptions {
   /** How late each turn of the loop must be; never, where there is none. */
   readonly lateMs: number | null
   /** A read was refused. */
-  onShed (): void
+  onShed(): void
   /** Reads are refused from now on, or not any more. */
-  onChange (isShedding: boolean): void
+  onChange(isShedding: boolean): void
 }
 
 /** How often `tick` is to be called. */
 export const lagEveryMs = 100
 
-// Between late and this part of it nothing is concluded, so that a process at the edge does not change its mind each second.
+// Between late and this part of it nothing is concluded, so that a process at the edge does not change its mind each
+// second.
 const calmShare = 1 / 2
-// So many late ticks more than calm ones, each of which has taken a fifth of a second or more: one long garbage collection is one.
+// So many late ticks more than calm ones, each of which has taken a fifth of a second or more: one long garbage
+// collection is one.
 const most = 8
 
-/** Whether the event loop has been late for a while: then what would be asked of a node is refused, so that what is kept can be served. */
+/**
+ * Whether the event loop has been late for a while: then what would be asked of a node is refused, so that what is kept
+ * can be served.
+ */
 export class LoopLag {
   readonly #options: LoopLagOptions
   #lateMs: number | null

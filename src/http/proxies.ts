@@ -1,7 +1,10 @@
 import { BlockList, isIP } from 'node:net'
 import { namedNetworks } from '../config/networks.js'
 
-/** Whether what stands at an address is one of the proxies that are believed, by addresses, networks and names of networks. */
+/**
+ * Whether what stands at an address is one of the proxies that are believed, by addresses, networks and names of
+ * networks.
+ */
 export function believes (trusted: readonly string[]): (written: string) => boolean {
   const list = new BlockList()
   for (const network of trusted.flatMap(text => namedNetworks[text] ?? [text])) {
@@ -9,7 +12,11 @@ export function believes (trusted: readonly string[]): (written: string) => bool
     const address = plainAddress(written) ?? written
     // Of IPv4 in the clothes of IPv6 the first 96 bits are the clothes.
     const clothes = familyOf(address) === familyOf(written) ? 0 : 96
-    list.addSubnet(address, bits === undefined ? wholeOf(address) : Math.max(0, Number(bits) - clothes), familyOf(address))
+    list.addSubnet(
+      address,
+      bits === undefined ? wholeOf(address) : Math.max(0, Number(bits) - clothes),
+      familyOf(address)
+    )
   }
   return written => {
     const address = addressIn(written)
@@ -22,14 +29,18 @@ export function addressIn (written: string | undefined): string | undefined {
   return plainAddress(written?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1'))
 }
 
-/** An address without an interface of a machine (RFC 4007, section 11.2), one of IPv4 in the clothes of IPv6 as what it is. */
+/**
+ * An address without an interface of a machine (RFC 4007, section 11.2), one of IPv4 in the clothes of IPv6 as what it
+ * is.
+ */
 function plainAddress (text: string | undefined): string | undefined {
   const [address = ''] = text?.split('%', 1) ?? []
   if (isIP(address) === 0) return undefined
   const mapped = /^::ffff:(?:([0-9.]+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i.exec(address)
   if (mapped === null) return address
   const [, dotted, high = '', low = ''] = mapped
-  return dotted ?? [high, low].flatMap(group => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
+  return dotted ??
+    [high, low].flatMap(group => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
 }
 
 function familyOf (address: string): 'ipv4' | 'ipv6' {

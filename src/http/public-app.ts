@@ -21,7 +21,9 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
   const { config: { limits, trustProxy }, certificate } = context
   const unrouted: UnroutedErrors = {
     lines: [...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []), ...(context.isSandbox ? sandboxLine : [])],
-    answered: status => { context.metrics.answered('other', outcomeOfError(status), status, 0) }
+    answered: status => {
+      context.metrics.answered('other', outcomeOfError(status), status, 0)
+    }
   }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
@@ -37,34 +39,58 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
       if (slowness !== undefined) context.metrics.cut(slowness)
       answerClientErrors(error, socket, unrouted)
     },
-    frameworkErrors: (error, request, reply) => { failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error) }
+    frameworkErrors: (error, request, reply) => {
+      failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error)
+    }
   }
   const http = { requireHostHeader: false, ...httpTimeouts, maxHeaderSize: limits.headerKb * 1024 }
   // Of the two the framework takes one.
-  const app = fastify({ ...options, ...(certificate === undefined ? { http } : { https: { ...http, ...certificate.identity, handshakeTimeout: handshakeTimeoutMs } }) })
-  certificate?.watch(identity => { (app.server as SecureServer).setSecureContext(identity) })
+  const app = fastify({
+    ...options,
+    ...(certificate === undefined
+      ? { http }
+      : { https: { ...http, ...certificate.identity, handshakeTimeout: handshakeTimeoutMs } })
+  })
+  certificate?.watch(identity => {
+    ;(app.server as SecureServer).setSecureContext(identity)
+  })
   context.clients.attach(app.server)
   // Node's own number, said since what is over is refused by it.
   app.server.maxHeadersCount = mostLines
   // Node would answer an expectation that it does not know past the one place that replies.
-  app.server.on('checkExpectation', (request, response) => { app.server.emit('request', request, response) })
-  app.server.on('connect', (_request, socket) => { refuseTunnel(socket as Socket, unrouted) })
-  app.setErrorHandler((error, request, reply) => { failWith(context, takenFrom(request, reply, context), error) })
-  // Fastify notes when a request came where somebody wants to hear of its answer, and not else; what took how long is made of that.
-  app.addHook('onResponse', (_request, _reply, done) => { done() })
+  app.server.on('checkExpectation', (request, response) => {
+    app.server.emit('request', request, response)
+  })
+  app.server.on('connect', (_request, socket) => {
+    refuseTunnel(socket as Socket, unrouted)
+  })
+  app.setErrorHandler((error, request, reply) => {
+    failWith(context, takenFrom(request, reply, context), error)
+  })
+  // Fastify notes when a request came where somebody wants to hear of its answer, and not else; what took how long is
+  // made of that.
+  app.addHook('onResponse', (_request, _reply, done) => {
+    done()
+  })
   // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => { done(null, body) })
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
+    done(null, body)
+  })
   readRoutes(app, context, new Limits(app, context.access))
   answerInFront(app.server, context, nextId)
   return app
 }
 
 /**
- * Has an open listener answer by another configuration; what is under way ends as it began. Throws where it cannot be used; else the function that it
- * resolves with does it.
+ * Has an open listener answer by another configuration; what is under way ends as it began. Throws where it cannot be
+ * used; else the function that it resolves with does it.
  */
-export async function exchangePublicApp (app: FastifyInstance, context: PublicParts, nextId: () => string): Promise<() => void> {
+export async function exchangePublicApp (
+  app: FastifyInstance,
+  context: PublicParts,
+  nextId: () => string
+): Promise<() => void> {
   const { config: { limits }, certificate } = context
   // It never listens, and so shows nobody who it is.
   const next = publicApp({ ...context, certificate: undefined }, nextId)

@@ -19,7 +19,10 @@ import { wishesOf } from './wishes.js'
 // A larger body is charged before it is read: by then it has cost varve more than most reads cost an upstream.
 const largeBody = 16 * 1024
 
-/** Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is not in it is passed on. */
+/**
+ * Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is
+ * not in it is passed on.
+ */
 export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
   const bodyTurns = new BodyTurns()
   // By its head alone, before a byte of its body is taken in.
@@ -53,10 +56,18 @@ export function readRoutes (app: FastifyInstance, context: PublicParts, limits: 
   }
   passThrough(app, context, limits, answer)
   // Methods that no route has; none of them is passed on.
-  app.setNotFoundHandler(async (request, reply) => { await answer(request, reply) })
+  app.setNotFoundHandler(async (request, reply) => {
+    await answer(request, reply)
+  })
 }
 
-async function answerMatch (context: PublicParts, match: Match, request: FastifyRequest, client: string, toll: Toll | undefined): Promise<{ outcome: OutcomeName, ready: Reply }> {
+async function answerMatch (
+  context: PublicParts,
+  match: Match,
+  request: FastifyRequest,
+  client: string,
+  toll: Toll | undefined
+): Promise<{ outcome: OutcomeName, ready: Reply }> {
   const { headers } = request
   const spelled = {
     method: request.method,
@@ -70,7 +81,9 @@ async function answerMatch (context: PublicParts, match: Match, request: Fastify
   if (isHit(outcome)) toll?.refund()
   // What is asked for but once is not worth remembering; a least version is in no spelling.
   const spelling = isHit(outcome) && read.atLeast === undefined ? spellingOf(spelled) : undefined
-  if (spelling !== undefined && context.known.find(spelling) === undefined) context.known.remember(spelling, new KnownRead(read))
+  if (spelling !== undefined && context.known.find(spelling) === undefined) {
+    context.known.remember(spelling, new KnownRead(read))
+  }
   return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
 }
 

@@ -5,16 +5,23 @@ import { methodNotAllowed } from '../api/unknown-route.js'
 export function refusalOf (error: unknown): Refusal {
   if (error instanceof Refusal) return error
   switch (codeOf(error)) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE': return framework(413, 'the request body is too large')
-    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE': return framework(415, 'the content type is not supported')
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH': return framework(400, 'the body is not as long as its content length')
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return framework(413, 'the request body is too large')
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return framework(415, 'the content type is not supported')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return framework(400, 'the body is not as long as its content length')
     // Said of the method QUERY alone, which no route has.
-    case 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE': return methodNotAllowed('GET, HEAD, POST')
-    case 'FST_ERR_BAD_URL': return invalidInput('the request target is not a valid path')
+    case 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE':
+      return methodNotAllowed('GET, HEAD, POST')
+    case 'FST_ERR_BAD_URL':
+      return invalidInput('the request target is not a valid path')
     // The client left within its body; nobody reads this, but it is counted as the client's doing.
-    case 'ECONNRESET': return framework(400, 'the request body broke off')
+    case 'ECONNRESET':
+      return framework(400, 'the request body broke off')
     // What nobody foresaw says nothing of itself to a client; the log has it.
-    default: return new Refusal(500, 'internal_error', 'internal error')
+    default:
+      return new Refusal(500, 'internal_error', 'internal error')
   }
 }
 

@@ -45,7 +45,13 @@ export const sandboxLine = ['X-Varve-Sandbox', 'true'] as const
 const nothing = Buffer.alloc(0)
 
 /** The one place that replies: writes the answer out, counts it and, where asked for, logs it. */
-export function replyWith (context: PublicParts, exchange: Exchange, endpoint: EndpointLabel, outcome: OutcomeName, ready: Reply): void {
+export function replyWith (
+  context: PublicParts,
+  exchange: Exchange,
+  endpoint: EndpointLabel,
+  outcome: OutcomeName,
+  ready: Reply
+): void {
   const { request, response, method } = exchange
   const tookMs = context.parts.now() - exchange.receivedAtMs
   writeHead(response, ready, moreLines(context, method, request.headers.origin))
@@ -54,23 +60,43 @@ export function replyWith (context: PublicParts, exchange: Exchange, endpoint: E
   context.metrics.answered(endpoint, outcome, ready.status, tookMs / 1000, client)
   if (context.config.log.access) {
     const cacheStatus = valueOf(ready.lines, 'cache-status')
-    context.log.info({ ...namedIn(exchange), method, url: exchange.url, client, endpoint, outcome, status: ready.status, cacheStatus, tookMs: Math.round(tookMs * 1000) / 1000 }, 'answered')
+    context.log.info({
+      ...namedIn(exchange),
+      method,
+      url: exchange.url,
+      client,
+      endpoint,
+      outcome,
+      status: ready.status,
+      cacheStatus,
+      tookMs: Math.round(tookMs * 1000) / 1000
+    }, 'answered')
   }
 }
 
-/** Replies with what varve refuses; a known read bears the present position then too, and who asks for too much is counted. */
+/**
+ * Replies with what varve refuses; a known read bears the present position then too, and who asks for too much is
+ * counted.
+ */
 export function refuseWith (context: PublicParts, exchange: Exchange, refusal: Refusal): void {
   const { access, metrics, stamper } = context
   const endpoint = matchEndpoint(exchange.url, exchange.method)?.endpoint.name
   if (refusal.status === 429) metrics.limited(access.nameOf(exchange.request) === undefined ? 'address' : 'key')
   // Where the chain stands is for those who may ask.
   const bearsPosition = endpoint !== undefined && !access.lacksKey(exchange.request)
-  replyWith(context, exchange, endpoint ?? 'other', outcomeOfError(refusal.status), stamper.refuse(refusal, bearsPosition))
+  replyWith(
+    context,
+    exchange,
+    endpoint ?? 'other',
+    outcomeOfError(refusal.status),
+    stamper.refuse(refusal, bearsPosition)
+  )
 }
 
 /**
- * Replies where something has failed. What nobody foresaw is told to an operator and answered 500, whatever stage it comes from; where the answer was begun
- * already, or this fails too, all that is left is to break the connection off, or the client would wait for ever.
+ * Replies where something has failed. What nobody foresaw is told to an operator and answered 500, whatever stage it
+ * comes from; where the answer was begun already, or this fails too, all that is left is to break the connection off,
+ * or the client would wait for ever.
  */
 export function failWith (context: PublicParts, exchange: Exchange, error: unknown): void {
   const refusal = refusalOf(error)
@@ -89,12 +115,19 @@ export function failWith (context: PublicParts, exchange: Exchange, error: unkno
 }
 
 /** Logs and counts what failed while a request was answered, in a way that nobody foresaw. */
-export function tellUnforeseen ({ log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'process'> }, error: unknown, named: Partial<Named> = {}): void {
+export function tellUnforeseen (
+  { log, metrics }: Pick<PublicParts, 'log'> & { readonly metrics: Pick<Metrics, 'process'> },
+  error: unknown,
+  named: Partial<Named> = {}
+): void {
   metrics.process.unhandled('request')
   log.error({ ...named, err: error }, 'a request failed in a way that nobody foresaw')
 }
 
-/** By what a request is known in every line of the log that is about it: varve's own number, and the trace that its client says it belongs to. */
+/**
+ * By what a request is known in every line of the log that is about it: varve's own number, and the trace that its
+ * client says it belongs to.
+ */
 interface Named {
   readonly id: string
   readonly traceId: string | undefined
@@ -105,7 +138,11 @@ function namedIn ({ id, request }: Exchange): Named {
 }
 
 // What depends on who asks and when, not on the answer.
-function moreLines ({ cors, stamper, drain, isSandbox }: PublicParts, method: string, origin: string | undefined): readonly string[] {
+function moreLines (
+  { cors, stamper, drain, isSandbox }: PublicParts,
+  method: string,
+  origin: string | undefined
+): readonly string[] {
   if (origin === undefined && !drain.isDraining) return isSandbox ? sandboxLine : none
   // A preflight's grant has lines of its own.
   const granted = origin === undefined || method === 'OPTIONS' ? [] : cors.linesFor(origin, stamper.families)
@@ -122,12 +159,21 @@ function write (clients: ClientConnections, { status, body, rest }: Reply, metho
   if (rest !== undefined && !isBodiless) return stream(clients, body, rest, raw)
   rest?.destroy()
   if (body === undefined || isBodiless) raw.end()
-  else writeInBits(clients, body, raw, last => { raw.end(last) })
+  else {
+    writeInBits(clients, body, raw, last => {
+      raw.end(last)
+    })
+  }
 }
 
-/** Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would take it for whole. */
+/**
+ * Writes what has come and then the rest as it comes. A body that breaks off breaks the connection, or the client would
+ * take it for whole.
+ */
 function stream (clients: ClientConnections, begun: Buffer | undefined, rest: Rest, raw: ServerResponse): void {
-  const letGo = (): void => { rest.destroy() }
+  const letGo = (): void => {
+    rest.destroy()
+  }
   // A client that leaves is told of by the pipeline, one that has left already, or leaves before that, is not.
   if (raw.destroyed) letGo()
   raw.once('close', letGo)
@@ -135,12 +181,19 @@ function stream (clients: ClientConnections, begun: Buffer | undefined, rest: Re
     raw.off('close', letGo)
     clients.releases(raw)
     if (last.length > 0) raw.write(last)
-    pipeline(rest, raw).catch(() => { raw.destroy() })
+    pipeline(rest, raw).catch(() => {
+      raw.destroy()
+    })
   })
 }
 
 /** A long body goes to the system bit by bit: how much of one bit a client has taken is told by nothing. */
-function writeInBits (clients: ClientConnections, body: Buffer, raw: ServerResponse, onLast: (bit: Buffer) => void): void {
+function writeInBits (
+  clients: ClientConnections,
+  body: Buffer,
+  raw: ServerResponse,
+  onLast: (bit: Buffer) => void
+): void {
   if (body.length > 2 * bitBytes) clients.holds(raw, body)
   let at = 0
   const go = (): void => {

@@ -4,9 +4,14 @@ import { Refusal } from '../api/refusal.js'
 /** So many header lines are read of a request, and no more. */
 export const mostLines = 1000
 
-/** Node drops what is over without a word: a form, a least version or a coding could stand there, and the answer would be to another request. */
+/**
+ * Node drops what is over without a word: a form, a least version or a coding could stand there, and the answer would
+ * be to another request.
+ */
 function requireAllLines ({ rawHeaders }: IncomingMessage): void {
-  if (rawHeaders.length > 2 * mostLines) throw new Refusal(431, 'web_framework_error', 'there are too many header lines')
+  if (rawHeaders.length > 2 * mostLines) {
+    throw new Refusal(431, 'web_framework_error', 'there are too many header lines')
+  }
 }
 
 /** One Host and no more (RFC 9112, section 3.2); Node would refuse its absence too, but not in the node's shape. */
@@ -28,7 +33,8 @@ function requireKnownExpectation ({ headers }: IncomingMessage): void {
 
 /** A body that must be unpacked before it can be keyed could be unpacked to anything: refused on purpose. */
 function requirePlainBody ({ headers }: IncomingMessage): void {
-  const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' && (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
+  const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' &&
+    (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
   if (!isPlain) {
     throw new Refusal(415, 'web_framework_error', 'a compressed request body is not supported')
   }

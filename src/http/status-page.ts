@@ -8,9 +8,12 @@ const types: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8'
 }
 
-// The page shows what nodes have said of themselves, and nothing of that may ever run: what it loads, runs and asks is this listener's own.
+// The page shows what nodes have said of themselves, and nothing of that may ever run: what it loads, runs and asks is
+// this listener's own.
 const headers = {
-  'content-security-policy': "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'content-security-policy':
+    'default-src \'none\'; script-src \'self\'; style-src \'self\'; connect-src \'self\'; img-src \'self\' ' +
+    'data:; base-uri \'none\'; form-action \'none\'; frame-ancestors \'none\'',
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
@@ -25,6 +28,9 @@ export function addStatusPage (app: FastifyInstance): void {
     const body = readFileSync(join(folder, name))
     const type = types[extname(name)]
     // By relative addresses, so that it may lie behind a prefix of whoever stands before it.
-    app.get(name === 'status.html' ? '/status' : `/status/${name}`, async (_request, reply) => await reply.headers({ ...headers, 'content-type': type }).send(body))
+    app.get(
+      name === 'status.html' ? '/status' : `/status/${name}`,
+      async (_request, reply) => await reply.headers({ ...headers, 'content-type': type }).send(body)
+    )
   }
 }

@@ -37,14 +37,20 @@ export interface Readiness {
   readonly degraded: readonly string[]
 }
 
-/** History is served with every node gone, so a node that is down is a degradation and no reason to send clients away. */
-export function readinessOf ({ tracker, fleet, drain, clients, lag, about, degradedShare, degradedCertificate }: StatusParts): Readiness {
+/**
+ * History is served with every node gone, so a node that is down is a degradation and no reason to send clients away.
+ */
+export function readinessOf (
+  { tracker, fleet, drain, clients, lag, about, degradedShare, degradedCertificate }: StatusParts
+): Readiness {
   return {
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
       ...(about().isSandbox ? ['sandbox'] : []),
       ...(drain.isDraining ? ['stopping'] : []),
-      ...(tracker.position === undefined ? [chainMismatch(fleet.members, tracker) ?? 'no node has been reached yet'] : []),
+      ...(tracker.position === undefined
+        ? [chainMismatch(fleet.members, tracker) ?? 'no node has been reached yet']
+        : []),
       ...fleet.members.flatMap(complaintOf),
       ...degradedShare(),
       ...degradedCertificate(),
@@ -54,7 +60,10 @@ export function readinessOf ({ tracker, fleet, drain, clients, lag, about, degra
   }
 }
 
-/** The same with where the chain stands, how each node is, what is kept and how the last requests were answered: u64s as text, since JSON readers lose their digits. */
+/**
+ * The same with where the chain stands, how each node is, what is kept and how the last requests were answered: u64s as
+ * text, since JSON readers lose their digits.
+ */
 export function statusOf (parts: StatusParts) {
   const { tracker, fleet, about, recent, memory, redis } = parts
   const { position } = tracker
@@ -120,10 +129,15 @@ function complaintOf (member: Member): string[] {
   const { name } = member.node
   const { name: state, reason } = stateOf(member)
   switch (state) {
-    case 'up': return []
-    case 'unknown': return [`${name} has not been heard of yet`]
-    case 'resting': return [`${name} has asked for rest`]
-    case 'down': return [`${name} does not answer: ${reason}`]
-    case 'fenced': return [`${name} is not asked: ${reason}`]
+    case 'up':
+      return []
+    case 'unknown':
+      return [`${name} has not been heard of yet`]
+    case 'resting':
+      return [`${name} has asked for rest`]
+    case 'down':
+      return [`${name} does not answer: ${reason}`]
+    case 'fenced':
+      return [`${name} is not asked: ${reason}`]
   }
 }

@@ -34,7 +34,9 @@ export class Turns {
       this.#waiting.set(socket, left)
       if (left === 0) goOnReading(socket)
       // Node flushes the response after this event; one that is already written would be ended twice.
-      process.nextTick(() => { if (socket.writable) serve(request, response) })
+      process.nextTick(() => {
+        if (socket.writable) serve(request, response)
+      })
     })
   }
 }

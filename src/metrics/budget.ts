@@ -20,7 +20,9 @@ export function mostSeries (row: MetricRow, configured: Configured): number {
 
 /** The same in words. */
 export function mostSeriesInWords (row: MetricRow): string {
-  const factors = Object.entries(row.labels).map(([label, values]) => typeof values !== 'string' ? `${values.length} ${label}` : values === 'release' ? `1 ${label}` : values)
+  const factors = Object.entries(row.labels).map(([label, values]) =>
+    typeof values !== 'string' ? `${values.length} ${label}` : values === 'release' ? `1 ${label}` : values
+  )
   return [...factors, ...(row.type === 'histogram' ? [`${linesOf(row)} lines`] : [])].join(' × ') || '1'
 }
 

@@ -1,13 +1,22 @@
 import { type Registry } from 'prom-client'
 import { addCounter, type Labelled } from './made.js'
 
-/** What clients that are known by name have been answered: numbers to add to, as a hit has no time for more; the library's form is made of them when they are scraped. */
+/**
+ * What clients that are known by name have been answered: numbers to add to, as a hit has no time for more; the
+ * library's form is made of them when they are scraped.
+ */
 export class ClientSeries {
   readonly #counts = new Map<string, Map<string, number>>()
 
   constructor (registry: Registry) {
-    addCounter(registry, 'varve_client_requests_total', () => [...this.#counts].flatMap(([client, outcomes]) =>
-      [...outcomes].map(([outcome, count]): Labelled => [{ client, outcome }, count])))
+    addCounter(
+      registry,
+      'varve_client_requests_total',
+      () =>
+        [...this.#counts].flatMap(([client, outcomes]) =>
+          [...outcomes].map(([outcome, count]): Labelled => [{ client, outcome }, count])
+        )
+    )
   }
 
   /** Has a series exist at 0. */

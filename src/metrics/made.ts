@@ -4,7 +4,10 @@ import { type LabelValues, type MetricName, type MetricRow, rowOf } from './list
 /** The labels of one series and its value. */
 export type Labelled = readonly [labels: Record<string, string>, value: number]
 
-/** Makes a counter of the list; its series exist from the start, at 0, where their labels are closed: such are those that an alert can be written on. */
+/**
+ * Makes a counter of the list; its series exist from the start, at 0, where their labels are closed: such are those
+ * that an alert can be written on.
+ */
 export function counterOf (registry: Registry, name: MetricName): Counter {
   const row = rowOf(name)
   const counter = new Counter({ name, help: row.help, labelNames: Object.keys(row.labels), registers: [registry] })
@@ -15,7 +18,13 @@ export function counterOf (registry: Registry, name: MetricName): Counter {
 /** The same of a histogram. */
 export function histogramOf (registry: Registry, name: MetricName): Histogram {
   const row = rowOf(name)
-  const histogram = new Histogram({ name, help: row.help, labelNames: Object.keys(row.labels), buckets: [...row.bounds], registers: [registry] })
+  const histogram = new Histogram({
+    name,
+    help: row.help,
+    labelNames: Object.keys(row.labels),
+    buckets: [...row.bounds],
+    registers: [registry]
+  })
   for (const labels of closedSeries(row)) histogram.zero(labels)
   return histogram
 }
@@ -56,7 +65,9 @@ export function addCounter (registry: Registry, name: MetricName, read: () => re
 export function closedSeries ({ labels, isSparse }: MetricRow): ReadonlyArray<Record<string, string>> {
   if (isSparse === true) return []
   return Object.entries(labels).reduce<Array<Record<string, string>>>(
-    (series, [label, values]) => series.flatMap(others => closed(values).map(value => ({ ...others, [label]: value }))), [{}])
+    (series, [label, values]) => series.flatMap(others => closed(values).map(value => ({ ...others, [label]: value }))),
+    [{}]
+  )
 }
 
 function closed (values: LabelValues): readonly string[] {

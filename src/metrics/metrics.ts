@@ -84,7 +84,10 @@ export class Metrics {
 
   /** What the last minutes are told by: numbers, with no form of the library's to be made first. */
   get counts (): Counts {
-    return { outcomes: Object.fromEntries(outcomeNames.map(name => [name, this.#requests.total(name)])) as Counts['outcomes'], pruned: { ...this.#prunedBy } }
+    return {
+      outcomes: Object.fromEntries(outcomeNames.map(name => [name, this.#requests.total(name)])) as Counts['outcomes'],
+      pruned: { ...this.#prunedBy }
+    }
   }
 
   answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number, client?: string): void {

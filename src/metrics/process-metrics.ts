@@ -5,7 +5,9 @@ import { addCounter, addGauge, counterOf } from './made.js'
 export type Unhandled = 'request' | 'rejection' | 'exception'
 
 // Their names are those of counters, which they are not, and what they are labelled with is whatever Node has open.
-const leftOut = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(name => [name, `${name}_total`])
+const leftOut = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(
+  name => [name, `${name}_total`]
+)
 
 /** What befalls a process, whatever it is asked. */
 export class ProcessMetrics {

@@ -13,7 +13,10 @@ export type Counts = Each<number>
 /** What was counted in the last minutes: a number for each step, the oldest first, the last one being under way. */
 export interface RecentTold extends Each<readonly number[]> {
   readonly stepMs: number
-  /** When the last step began, in Unix time: steps begin at its multiples, so that those of several processes are the same. */
+  /**
+   * When the last step began, in Unix time: steps begin at its multiples, so that those of several processes are the
+   * same.
+   */
   readonly lastStepMs: number
 }
 
@@ -43,7 +46,10 @@ export class Recent {
     const before = this.#before
     const at = this.#stepNow()
     const sofar = this.#steps.get(at)
-    this.#steps.set(at, each((group, name) => count(sofar, group, name) + count(now, group, name) - count(before, group, name)))
+    this.#steps.set(
+      at,
+      each((group, name) => count(sofar, group, name) + count(now, group, name) - count(before, group, name))
+    )
     this.#before = now
     for (const step of this.#steps.keys()) if (step <= at - mostSteps * stepMs) this.#steps.delete(step)
   }
@@ -58,7 +64,13 @@ export class Recent {
     this.tick()
     const last = this.#stepNow()
     const length = Math.min(mostSteps, (last - this.#firstMs) / stepMs + 1)
-    return { stepMs, lastStepMs: last, ...each((group, name) => Array.from({ length }, (_, at) => count(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))) }
+    return {
+      stepMs,
+      lastStepMs: last,
+      ...each((group, name) =>
+        Array.from({ length }, (_, at) => count(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))
+      )
+    }
   }
 
   #stepNow (): number {
@@ -79,7 +91,10 @@ export class RecentOfAll {
     this.#ended = this.#own.told
   }
 
-  /** Takes in what a process tells now; one whose clock was begun before or after a jump of the system's stands elsewhere, and now is now all the same. */
+  /**
+   * Takes in what a process tells now; one whose clock was begun before or after a jump of the system's stands
+   * elsewhere, and now is now all the same.
+   */
   tells (process: object, told: RecentTold): void {
     if (this.#gone.has(process)) return
     const { lastStepMs } = this.#own.told
@@ -110,13 +125,18 @@ function sumOf (all: readonly RecentTold[]): RecentTold {
     lastStepMs,
     ...each((group, name) => {
       const columns = all.map(told => ({ steps: listOf(told, group, name), behind: behind(told) }))
-      return Array.from({ length }, (_, at) => columns.reduce((sum, { steps, behind: late }) => sum + (steps[steps.length - length + at + late] ?? 0), 0))
+      return Array.from(
+        { length },
+        (_, at) =>
+          columns.reduce((sum, { steps, behind: late }) => sum + (steps[steps.length - length + at + late] ?? 0), 0)
+      )
     })
   }
 }
 
 function each<T> (of: (group: keyof typeof groups, name: string) => T): Each<T> {
-  const make = (group: keyof typeof groups): Record<string, T> => Object.fromEntries(groups[group].map(name => [name, of(group, name)]))
+  const make = (group: keyof typeof groups): Record<string, T> =>
+    Object.fromEntries(groups[group].map(name => [name, of(group, name)]))
   return { outcomes: make('outcomes'), pruned: make('pruned') } as Each<T>
 }
 

@@ -15,7 +15,10 @@ export interface RequestSeriesOptions {
   readonly bounds: readonly number[]
 }
 
-/** The times of one endpoint and outcome: for each bucket what fell into it alone, the last one being what no bound holds. */
+/**
+ * The times of one endpoint and outcome: for each bucket what fell into it alone, the last one being what no bound
+ * holds.
+ */
 interface Times {
   readonly labels: { readonly endpoint: string, readonly outcome: string }
   readonly buckets: number[]
@@ -24,8 +27,9 @@ interface Times {
 }
 
 /**
- * The two metrics that every answer adds to. The library finds a series by printing and hashing its labels, which took longer than finding a
- * kept answer does; here a request adds to numbers, and the library's forms are made of them when they are scraped.
+ * The two metrics that every answer adds to. The library finds a series by printing and hashing its labels, which took
+ * longer than finding a kept answer does; here a request adds to numbers, and the library's forms are made of them when
+ * they are scraped.
  */
 export class RequestSeries {
   readonly #bounds: readonly number[]
@@ -43,11 +47,19 @@ export class RequestSeries {
       registers: [registry],
       collect () {
         counter.reset()
-        for (const { labels, byStatus } of all()) for (const [status, count] of byStatus) counter.inc({ ...labels, status: statusLabelOf(status) }, count)
+        for (const { labels, byStatus } of all()) {
+          for (const [status, count] of byStatus) counter.inc({ ...labels, status: statusLabelOf(status) }, count)
+        }
       }
     })
     // What a registry asks of a metric: its name, what it is at the moment, and to begin anew.
-    registry.registerMetric({ name: seconds.name, get: async () => this.#histogram(), reset: () => { this.#times.clear() } } as unknown as Metric)
+    registry.registerMetric({
+      name: seconds.name,
+      get: async () => this.#histogram(),
+      reset: () => {
+        this.#times.clear()
+      }
+    } as unknown as Metric)
   }
 
   /** Has a series exist at 0. */
@@ -68,7 +80,9 @@ export class RequestSeries {
   /** How many requests were answered like this so far, of whatever endpoint. */
   total (outcome: string): number {
     let total = 0
-    for (const outcomes of this.#times.values()) for (const count of outcomes.get(outcome)?.byStatus.values() ?? []) total += count
+    for (const outcomes of this.#times.values()) {
+      for (const count of outcomes.get(outcome)?.byStatus.values() ?? []) total += count
+    }
     return total
   }
 
@@ -77,7 +91,12 @@ export class RequestSeries {
     if (outcomes === undefined) this.#times.set(endpoint, outcomes = new Map<string, Times>())
     let times = outcomes.get(outcome)
     if (times === undefined) {
-      times = { labels: { endpoint, outcome }, buckets: Array.from({ length: this.#bounds.length + 1 }, () => 0), byStatus: new Map(), sum: 0 }
+      times = {
+        labels: { endpoint, outcome },
+        buckets: Array.from({ length: this.#bounds.length + 1 }, () => 0),
+        byStatus: new Map(),
+        sum: 0
+      }
       outcomes.set(outcome, times)
     }
     return times
@@ -95,7 +114,11 @@ export class RequestSeries {
         count += alone
         return { metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: count }
       })
-      return [...lines, { metricName: `${name}_sum`, labels, value: sum }, { metricName: `${name}_count`, labels, value: count }]
+      return [...lines, { metricName: `${name}_sum`, labels, value: sum }, {
+        metricName: `${name}_count`,
+        labels,
+        value: count
+      }]
     })
     return { name, help, type: 'histogram', values, aggregator: 'sum' }
   }

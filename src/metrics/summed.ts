@@ -11,8 +11,8 @@ export interface ToldMetric {
 export type ToldMetrics = readonly ToldMetric[]
 
 /**
- * What several processes count, as one. What a process has counted stays counted when it has ended: a total that falls would be taken for a new start,
- * and everything before it be counted again.
+ * What several processes count, as one. What a process has counted stays counted when it has ended: a total that falls
+ * would be taken for a new start, and everything before it be counted again.
  */
 export class SummedMetrics {
   readonly #last = new Map<object, ToldMetrics>()
@@ -36,7 +36,9 @@ export class SummedMetrics {
     const counted = (this.#last.get(process) ?? []).filter(({ type }) => type === 'counter' || type === 'histogram')
     this.#last.delete(process)
     this.#gone.add(process)
-    this.#ended = this.#ended.then(async ended => await sumOf([ended, counted]).getMetricsAsJSON() as unknown as ToldMetrics)
+    this.#ended = this.#ended.then(async ended =>
+      await sumOf([ended, counted]).getMetricsAsJSON() as unknown as ToldMetrics
+    )
   }
 
   /** All of it as Prometheus reads it, with what this process counts itself. */
@@ -54,11 +56,22 @@ function sumOf (told: readonly ToldMetrics[]): Registry {
 function withoutBlanks (told: readonly ToldMetrics[]): ToldMetrics[] {
   const known = new Set<string>()
   for (const { name, type, values } of told.flat()) {
-    if (type === 'gauge') for (const { value, labels } of values) if (Number.isFinite(value)) known.add(nameOf(name, labels))
+    if (type === 'gauge') {
+      for (const { value, labels } of values) if (Number.isFinite(value)) known.add(nameOf(name, labels))
+    }
   }
-  return told.map(metrics => metrics.map(metric => metric.type !== 'gauge'
-    ? metric
-    : { ...metric, values: metric.values.filter(({ value, labels }) => Number.isFinite(value) || !known.has(nameOf(metric.name, labels))) }))
+  return told.map(metrics =>
+    metrics.map(metric =>
+      metric.type !== 'gauge'
+        ? metric
+        : {
+          ...metric,
+          values: metric.values.filter(({ value, labels }) =>
+            Number.isFinite(value) || !known.has(nameOf(metric.name, labels))
+          )
+        }
+    )
+  )
 }
 
 function nameOf (name: string, labels: object): string {

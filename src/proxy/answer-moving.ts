@@ -14,7 +14,10 @@ export function answerHeld (parts: Parts, read: Read, keys: ReadKeys): Hit | und
   return held
 }
 
-/** A read that nothing kept can answer for long: never older than the moment it was asked, but for the staleness that an operator chose. */
+/**
+ * A read that nothing kept can answer for long: never older than the moment it was asked, but for the staleness that an
+ * operator chose.
+ */
 export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const held = answerHeld(parts, read, keys)
   if (held !== undefined) return held
@@ -28,12 +31,15 @@ export async function answerMoving (parts: Parts, read: Read, keys: ReadKeys, ch
 
 async function forward (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const fetched = await fetchLatest(parts, read, keys, chain)
-  // The version that it was read at is the one stamped on that very answer; a page that turns out full is history, and bears the present (law 4).
+  // The version that it was read at is the one stamped on that very answer; a page that turns out full is history, and
+  // bears the present (law 4).
   const stamped = read.isOpen && fetched.entry !== undefined ? undefined : fetched.answer.stamped
   return { name: 'forwarded', fetched, position: stamped?.position ?? await shownPosition(parts) }
 }
 
-/** The position to show with an answer that bears none, such as node info; a process that knows none yet asks for it. */
+/**
+ * The position to show with an answer that bears none, such as node info; a process that knows none yet asks for it.
+ */
 export async function shownPosition (parts: Parts): Promise<Outcome['position']> {
   if (parts.tracker.position === undefined) await parts.settle()
   return parts.tracker.position

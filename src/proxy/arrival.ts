@@ -6,7 +6,10 @@ import { type Read } from '../api/read.js'
 import { unavailable } from '../api/refusal.js'
 import { type Parts } from './parts.js'
 
-/** The versions that a read needs the fleet to have reached: the one it speaks of, and the one that a client asks for expressly. */
+/**
+ * The versions that a read needs the fleet to have reached: the one it speaks of, and the one that a client asks for
+ * expressly.
+ */
 export type Needs = Pick<Read, 'speaksOf' | 'atLeast'>
 
 // Who asks for a version expressly may wait for it also where nobody else may.
@@ -16,12 +19,13 @@ const expresslyMs = 1000
 export function isAhead ({ tracker }: Parts, { speaksOf, atLeast }: Needs): boolean {
   if (speaksOf === undefined && atLeast === undefined) return false
   const shown = tracker.position?.head.version
-  return (atLeast !== undefined && (shown === undefined || atLeast > shown)) || (speaksOf !== undefined && shown !== undefined && speaksOf > shown)
+  return (atLeast !== undefined && (shown === undefined || atLeast > shown)) ||
+    (speaksOf !== undefined && shown !== undefined && speaksOf > shown)
 }
 
 /**
- * Waits, where it may, for the fleet to reach what a read needs. What is not reached in time is not there for a client that asked for it
- * expressly; of all else the nodes are asked as ever.
+ * Waits, where it may, for the fleet to reach what a read needs. What is not reached in time is not there for a client
+ * that asked for it expressly; of all else the nodes are asked as ever.
  */
 export async function arrive (parts: Parts, { speaksOf, atLeast }: Needs): Promise<void> {
   const { now, settings: { waitMs, waitBlocks } } = parts
@@ -29,7 +33,9 @@ export async function arrive (parts: Parts, { speaksOf, atLeast }: Needs): Promi
   if (atLeast !== undefined) await arriveExpressly(parts, atLeast)
   const { position } = parts.tracker
   const leftMs = waitMs - (now() - startedAt)
-  if (speaksOf !== undefined && position !== undefined && leftMs > 0 && isJustAbove(position, speaksOf, waitBlocks)) await wait(parts, speaksOf, leftMs)
+  if (speaksOf !== undefined && position !== undefined && leftMs > 0 && isJustAbove(position, speaksOf, waitBlocks)) {
+    await wait(parts, speaksOf, leftMs)
+  }
 }
 
 async function arriveExpressly (parts: Parts, version: bigint): Promise<void> {
@@ -39,7 +45,11 @@ async function arriveExpressly (parts: Parts, version: bigint): Promise<void> {
   // Whether it would have come is not known.
   if (how === 'no_place') throw unavailable('too many wait for a version')
   const { position } = parts.tracker
-  if (position === undefined) throw unavailable(chainMismatch(parts.nodes.members, parts.tracker) ?? 'no node has said yet where the chain stands')
+  if (position === undefined) {
+    throw unavailable(
+      chainMismatch(parts.nodes.members, parts.tracker) ?? 'no node has said yet where the chain stands'
+    )
+  }
   if (position.head.version < version) throw versionNotFound(version)
 }
 

@@ -12,25 +12,31 @@ import { type Refusal, unavailable } from '../api/refusal.js'
 import { type Parts } from './parts.js'
 import { lackOf, saysPruned } from './events/streams.js'
 
-/** The same of a read of the moment, and whether its node lags: nothing to give again, since none can say how old it is. */
+/**
+ * The same of a read of the moment, and whether its node lags: nothing to give again, since none can say how old it is.
+ */
 export interface JudgedNow extends Judged {
   readonly isLate: boolean
 }
 
-/** A version that was already shown exists (law 11): nodes that deny it lag, and behind one address another may have it. */
+/**
+ * A version that was already shown exists (law 11): nodes that deny it lag, and behind one address another may have it.
+ */
 export async function askTruly (parts: Parts, read: Read): Promise<Judged> {
   return await askUnlessDenied(parts, read, whenever)
 }
 
 /**
- * An answer of the moment that is behind the position already shown when it was asked for is asked of a node that is further, and of the last again
- * (law 5); what is behind the version that a client asks for expressly is never an answer.
+ * An answer of the moment that is behind the position already shown when it was asked for is asked of a node that is
+ * further, and of the last again (law 5); what is behind the version that a client asks for expressly is never an
+ * answer.
  */
 export async function askCurrently (parts: Parts, read: Read, chain: Chain): Promise<JudgedNow> {
   const shown = furthest(parts.tracker.position?.head.version, read.atLeast)
   // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
   const isLate = ({ answer, verdict }: Judged): boolean =>
-    (!read.isOpen || verdict.lifetime === undefined) && (isTooOld(answer, read.atLeast) || (!isReset(parts, chain) && isBehind(answer, shown)))
+    (!read.isOpen || verdict.lifetime === undefined) &&
+    (isTooOld(answer, read.atLeast) || (!isReset(parts, chain) && isBehind(answer, shown)))
   const wanted: Wanted = { atLeast: shown, isLate, lackOf: judged => lackOf(parts, read, chain, judged) }
   const judged = await askUnlessDenied(parts, read, wanted)
   if (!isLate(judged)) return { ...judged, isLate: false }
@@ -74,7 +80,9 @@ async function askUnlessDenied (parts: Parts, read: Read, wanted: Wanted): Promi
   if (judged !== undefined) return judged
   // Of a height that was shown no more is known than that the version shown with it is not below it.
   const version = read.speaksOf ?? parts.tracker.position?.head.version
-  const again = version !== undefined && parts.nodes.mayHaveReached(version) ? await askAndLearn(parts, read, wanted) : undefined
+  const again = version !== undefined && parts.nodes.mayHaveReached(version)
+    ? await askAndLearn(parts, read, wanted)
+    : undefined
   if (again === undefined) throw lagging()
   return again
 }
@@ -84,7 +92,10 @@ export function lagging (): Refusal {
   return unavailable('the nodes lag behind the version asked for')
 }
 
-/** Asks and learns from each answer that comes; undefined where those who answered deny a version that was already shown. */
+/**
+ * Asks and learns from each answer that comes; undefined where those who answered deny a version that was already
+ * shown.
+ */
 async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<Judged | undefined> {
   parts.requireLeisure?.()
   const before = parts.tracker.chain?.generation
@@ -103,7 +114,11 @@ async function askAndLearn (parts: Parts, read: Read, wanted: Wanted): Promise<J
   }
   let answer: Answer
   try {
-    answer = await parts.nodes.ask(questionOf(parts, read), { version: read.speaksOf, atLeast: wanted.atLeast, events: eventsIn(read) }, look)
+    answer = await parts.nodes.ask(questionOf(parts, read), {
+      version: read.speaksOf,
+      atLeast: wanted.atLeast,
+      events: eventsIn(read)
+    }, look)
   } catch (error) {
     if (isDenied) return undefined
     throw untrue === undefined ? refusalFor(parts, read, error) : untrueRefusal(parts, read, untrue)
@@ -136,7 +151,9 @@ function eventsIn ({ endpoint, query }: Read): 'from' | 'last' | undefined {
 
 function refusalFor (parts: Parts, read: Read, error: unknown): Refusal {
   if (error instanceof Fenced) parts.tally.notKept(read.endpoint.name, 'wrong_chain')
-  if (error instanceof NodeFailure && error.reason === 'cut_short') parts.tally.notKept(read.endpoint.name, 'incomplete')
+  if (error instanceof NodeFailure && error.reason === 'cut_short') {
+    parts.tally.notKept(read.endpoint.name, 'incomplete')
+  }
   return unavailable(chainMismatch(parts.nodes.members, parts.tracker) ?? 'no node could answer')
 }
 
@@ -146,22 +163,35 @@ function wrongOf ({ notKept }: Judged['verdict']): NotKeptReason | undefined {
 }
 
 /** Whether a node denies a version or a height that was already shown, as one that lags does (law 11). */
-export function deniesShown (parts: Parts, { speaksOf, height }: Pick<Read, 'speaksOf' | 'height'>, answer: Answer): boolean {
+export function deniesShown (
+  parts: Parts,
+  { speaksOf, height }: Pick<Read, 'speaksOf' | 'height'>,
+  answer: Answer
+): boolean {
   const head = parts.tracker.position?.head
   if ((answer.status !== 404 && answer.status !== 400) || head === undefined) return false
-  const wasShown = speaksOf === undefined ? height !== undefined && height <= head.blockHeight : speaksOf <= head.version
+  const wasShown = speaksOf === undefined
+    ? height !== undefined && height <= head.blockHeight
+    : speaksOf <= head.version
   // Of a list that starts above their head nodes say that its start is no valid one.
-  return wasShown && (answer.status === 404 ? denials.has(errorCodeOf(answer)) : isBehind(answer, speaksOf) && errorCodeOf(answer) === 'invalid_input')
+  return wasShown &&
+    (answer.status === 404
+      ? denials.has(errorCodeOf(answer))
+      : isBehind(answer, speaksOf) && errorCodeOf(answer) === 'invalid_input')
 }
 
 export function isBehind (answer: Answer, shown: bigint | undefined): boolean {
   return answer.stamped !== undefined && shown !== undefined && answer.stamped.position.head.version < shown
 }
 
-/** Whether an answer was not read at the least version that a client asks for, or cannot be shown to have been: that something is not there is of some version. */
+/**
+ * Whether an answer was not read at the least version that a client asks for, or cannot be shown to have been: that
+ * something is not there is of some version.
+ */
 export function isTooOld (answer: Answer, atLeast: bigint | undefined): boolean {
   if (atLeast === undefined) return false
-  return isBehind(answer, atLeast) || (answer.stamped === undefined && answer.status === 404 && String(errorCodeOf(answer)).endsWith('_not_found'))
+  return isBehind(answer, atLeast) ||
+    (answer.stamped === undefined && answer.status === 404 && String(errorCodeOf(answer)).endsWith('_not_found'))
 }
 
 function furthest (a: bigint | undefined, b: bigint | undefined): bigint | undefined {

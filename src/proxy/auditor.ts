@@ -1,7 +1,10 @@
 import { type Chain } from '../chain/tracker.js'
 import { type Read } from '../api/read.js'
 
-/** What came of reading again what was answered from the cache: nobody could tell, or it was the same, or it was not, be it for what a release or a node's settings explain. */
+/**
+ * What came of reading again what was answered from the cache: nobody could tell, or it was the same, or it was not, be
+ * it for what a release or a node's settings explain.
+ */
 export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const
 
 /** One result of the closed list. */
@@ -37,7 +40,10 @@ export class Auditor {
     this.looksAt = looksAt
   }
 
-  /** Whether this hit is drawn: one after each so many, about half as many more or fewer, so that a node has them evenly and no rhythm of clients hides any. */
+  /**
+   * Whether this hit is drawn: one after each so many, about half as many more or fewer, so that a node has them evenly
+   * and no rhythm of clients hides any.
+   */
   draws (share: number): boolean {
     if (share !== this.#share) {
       this.#share = share

@@ -15,7 +15,9 @@ export async function fetchHistory (parts: Parts, read: Read, keys: ReadKeys, ch
   learnStream(parts, read, chain, judged.answer)
   const fetched = keep(parts, read, keys, chain, judged)
   // What was asked for before a purge may be what was meant by it.
-  if (!parts.forgetting.takeBack(fetched.entry, purges, askedAs(read, chain))) share(parts, read, chain, fetched, judged.verdict.lifetime?.ttlMs)
+  if (!parts.forgetting.takeBack(fetched.entry, purges, askedAs(read, chain))) {
+    share(parts, read, chain, fetched, judged.verdict.lifetime?.ttlMs)
+  }
   return { ...fetched, text: keys.text }
 }
 

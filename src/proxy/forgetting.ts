@@ -28,16 +28,23 @@ export class Forgetting {
     return this.#times
   }
 
-  /** Whether an entry was meant by anything that was purged since so many times; a page also by the path that it was asked for by. */
+  /**
+   * Whether an entry was meant by anything that was purged since so many times; a page also by the path that it was
+   * asked for by.
+   */
   hasMeant ({ key, block, page }: Entry, times: number, askedAs?: StreamEvents): boolean {
     const since = this.#times - times
     if (since > this.#lately.length) return true
     const names = { key, range: block, blocks: block?.blocks }
-    const isMeant = (what: ToForget): boolean => isToForget(what, { ...names, page }) || (askedAs !== undefined && isToForget(what, { ...names, page: askedAs }))
+    const isMeant = (what: ToForget): boolean =>
+      isToForget(what, { ...names, page }) || (askedAs !== undefined && isToForget(what, { ...names, page: askedAs }))
     return since > 0 && this.#lately.slice(-since).some(what => what === undefined || isMeant(what))
   }
 
-  /** Everything that is kept of a read, on whatever chain: to which stream its path leads is known now, and nobody may know it any more once this is forgotten. */
+  /**
+   * Everything that is kept of a read, on whatever chain: to which stream its path leads is known now, and nobody may
+   * know it any more once this is forgotten.
+   */
   everythingOf (read: Read, chain: Chain): (on: Chain) => ToForget {
     const stream = this.#names.lastOf(pagesOf(chain, read.path))?.slice(pagesOf(chain, '').length)
     return on => everythingOf(read, on, stream)
@@ -46,7 +53,10 @@ export class Forgetting {
   forget (what: ToForget): void {
     const { keys, blocks, pages = [] } = what
     // Here a path may lead to a stream that whoever told of this knew nothing of.
-    const all = [...pages, ...pages.flatMap(page => ({ ...page, stream: this.#names.lastOf(page.stream) ?? page.stream }))]
+    const all = [
+      ...pages,
+      ...pages.flatMap(page => ({ ...page, stream: this.#names.lastOf(page.stream) ?? page.stream }))
+    ]
     this.#remember({ keys, blocks, pages: all })
     for (const key of keys) {
       this.#memory.delete(key)
@@ -76,18 +86,23 @@ export class Forgetting {
 }
 
 /**
- * Everything that is kept of a read, in either representation; of a block, with and without its transactions; of a page of events, each page of its stream that has any of them,
- * and where its path leads: whoever knows that says which stream it is.
+ * Everything that is kept of a read, in either representation; of a block, with and without its transactions; of a page
+ * of events, each page of its stream that has any of them, and where its path leads: whoever knows that says which
+ * stream it is.
  */
 export function everythingOf (read: Read, chain: Chain, stream?: string): ToForget {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = forms.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))
   const { page } = read
-  const paths = page === undefined || page.limit === 0n ? [] : [...new Set([read.path, stream ?? read.path])].map(path => pagesOf(chain, path))
+  const paths = page === undefined || page.limit === 0n
+    ? []
+    : [...new Set([read.path, stream ?? read.path])].map(path => pagesOf(chain, path))
   return {
     keys: [...new Set([...all.flatMap(keys => [keys.value, keys.text, momentKeyOf(keys)]), ...paths])],
     ...(page !== undefined && paths.length > 0 && { pages: paths.map(path => ({ stream: path, ...eventsOf(page) })) }),
-    blocks: all.flatMap(({ blocks }) => blocks === undefined || read.speaksOf === undefined ? [] : [{ blocks, version: read.speaksOf }])
+    blocks: all.flatMap(({ blocks }) =>
+      blocks === undefined || read.speaksOf === undefined ? [] : [{ blocks, version: read.speaksOf }]
+    )
   }
 }

@@ -18,7 +18,10 @@ interface Made extends Head {
   readonly cacheControl: string | undefined
 }
 
-/** The header lines that answers of one position have in common, flat: put together once per position, not once per answer. */
+/**
+ * The header lines that answers of one position have in common, flat: put together once per position, not once per
+ * answer.
+ */
 export class HeadLines {
   readonly #tracker: Tracker
   readonly #emit: ProxySettings['emit']
@@ -27,7 +30,10 @@ export class HeadLines {
   #family: string | undefined
   /** The names that positions are sent under, in one piece each; they change with the family alone. */
   #names: readonly (readonly string[])[] | undefined
-  /** What was put together for this position: a handful, so that looking through them is cheaper than tables made anew with each position. */
+  /**
+   * What was put together for this position: a handful, so that looking through them is cheaper than tables made anew
+   * with each position.
+   */
   readonly #made: Made[] = []
 
   constructor (tracker: Tracker, emit: ProxySettings['emit'], variesByOrigin = false) {
@@ -43,7 +49,9 @@ export class HeadLines {
       this.#made.length = 0
       this.#position = position
     }
-    for (const made of this.#made) if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made
+    for (const made of this.#made) {
+      if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made
+    }
     const lines = ['cache-status', cacheStatus, 'vary', this.#vary, ...this.positionLines(position)]
     if (cacheControl !== undefined) lines.push('cache-control', cacheControl)
     const made = { cacheStatus, cacheControl, lines, text: printed(lines) }
@@ -59,7 +67,9 @@ export class HeadLines {
   #namesNow (): readonly (readonly string[])[] {
     const { family } = this.#tracker
     if (this.#names !== undefined && this.#family === family) return this.#names
-    this.#names = familiesOf(this.#emit, family).map(prefix => namesOf(prefix).map(name => flat(prefix === specificationFamily ? name.toUpperCase() : name)))
+    this.#names = familiesOf(this.#emit, family).map(prefix =>
+      namesOf(prefix).map(name => flat(prefix === specificationFamily ? name.toUpperCase() : name))
+    )
     this.#family = family
     // They bear the names of before.
     this.#made.length = 0

@@ -18,17 +18,36 @@ export function keep (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, ju
   const { answer, verdict } = judged
   // A chain that was reset while this read was under way leaves nothing behind under the old generation's keys.
   if (isReset(parts, chain)) return notKept(parts, read, answer, 'wrong_chain')
-  if (verdict.lifetime === undefined) return notKept(parts, read, answer, hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept)
+  if (verdict.lifetime === undefined) {
+    return notKept(parts, read, answer, hidesPruning(parts, read, chain, judged) ? 'pruned_page' : verdict.notKept)
+  }
   const entry = entryOf(parts, read, keys, chain, answer, verdict.lifetime)
   return parts.memory.set(entry) ? { answer, entry, notKept: undefined } : notKept(parts, read, answer, 'too_large')
 }
 
 /** Shares with the other replicas what was kept here; what a latest read has taught is not worth their while. */
-export function share (parts: Parts, read: Read, chain: Chain, { answer, entry }: Fetched, ttlMs: number | undefined): void {
+export function share (
+  parts: Parts,
+  read: Read,
+  chain: Chain,
+  { answer, entry }: Fetched,
+  ttlMs: number | undefined
+): void {
   const { stamped } = answer
   if (parts.shared === undefined || entry === undefined || stamped === undefined) return
   const { key, status, contentType, body, etag, release, lowestVersion, block, page } = entry
-  const stored: Stored = { key, status, contentType, body, etag, release, lowestVersion, range: block, stamped, ...ownValues(answer, stamped.family) }
+  const stored: Stored = {
+    key,
+    status,
+    contentType,
+    body,
+    etag,
+    release,
+    lowestVersion,
+    range: block,
+    stamped,
+    ...ownValues(answer, stamped.family)
+  }
   const path = pagesOf(chain, read.path)
   const told = page && parts.streamNames.toShare(path)
   const name = told && sharedName(path, told.stream, stamped, told.expiresAtMs - parts.now())
@@ -36,7 +55,14 @@ export function share (parts: Parts, read: Read, chain: Chain, { answer, entry }
 }
 
 /** Holds an answer of the moment for as long as an operator allows, counted from when it was asked for. */
-export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: Answer, askedAtMs: number): void {
+export function keepForAMoment (
+  parts: Parts,
+  read: Read,
+  keys: ReadKeys,
+  chain: Chain,
+  answer: Answer,
+  askedAtMs: number
+): void {
   const key = momentKeyOf(keys)
   const forMs = heldMs(parts.settings, read)
   // What is held already is not made younger by one who only observes, but by one for whom it is too old.
@@ -49,13 +75,26 @@ export function keepForAMoment (parts: Parts, read: Read, keys: ReadKeys, chain:
   parts.memory.set(makeEntry({ ...partsOf(parts, answer), key, expiresAtMs: askedAtMs + forMs, readAt }))
 }
 
-function entryOf (parts: Parts, read: Read, keys: ReadKeys, chain: Chain, answer: Answer, { ttlMs, block, page, lowestVersion }: Lifetime): Entry {
+function entryOf (
+  parts: Parts,
+  read: Read,
+  keys: ReadKeys,
+  chain: Chain,
+  answer: Answer,
+  { ttlMs, block, page, lowestVersion }: Lifetime
+): Entry {
   const { blocks } = keys
   const isBlock = block !== undefined && blocks !== undefined
   const filed = filedAs(read, chain, page)
   return makeEntry({
     ...partsOf(parts, answer),
-    key: isBlock ? blockKeyOf(blocks, block.height) : filed !== undefined ? filed.key : answer.status === 200 ? keys.value : keys.text,
+    key: isBlock
+      ? blockKeyOf(blocks, block.height)
+      : filed !== undefined
+      ? filed.key
+      : answer.status === 200
+      ? keys.value
+      : keys.text,
     expiresAtMs: ttlMs === undefined ? undefined : parts.now() + ttlMs,
     block: isBlock ? { blocks, first: block.first, last: block.last } : undefined,
     page: filed?.range,
@@ -68,7 +107,10 @@ function notKept (parts: Parts, read: Read, answer: Answer, reason: NotKeptReaso
   return { answer, entry: undefined, notKept: reason }
 }
 
-function partsOf (parts: Parts, answer: Answer): Pick<Parameters<typeof makeEntry>[0], 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> {
+function partsOf (
+  parts: Parts,
+  answer: Answer
+): Pick<Parameters<typeof makeEntry>[0], 'status' | 'contentType' | 'body' | 'ownLines' | 'release'> {
   return {
     status: answer.status === 200 ? 200 : 404,
     contentType: contentTypeOf(answer),

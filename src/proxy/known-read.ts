@@ -21,8 +21,8 @@ export class KnownRead implements Holder {
   readonly read: Read
   #chain: Chain | undefined
   #keys: ReadKeys | undefined
-  // What was given last, and all that it was made of beside what memory keeps; here and not in an object of its own, since what a hit touches has to be
-  // fetched from far (bench/NOTES.md).
+  // What was given last, and all that it was made of beside what memory keeps; here and not in an object of its own,
+  // since what a hit touches has to be fetched from far (bench/NOTES.md).
   #reply: Reply | undefined
   #shown: Parts['tracker']['stamped']
   #acceptEncoding: string | undefined
@@ -52,10 +52,16 @@ export class KnownRead implements Holder {
     if (this.read.speaksOf !== undefined) asked.note(this.read.speaksOf, tracker.position)
   }
 
-  /** The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more would make the same. */
+  /**
+   * The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more
+   * would make the same.
+   */
   again (parts: Parts, { ifNoneMatch, acceptEncoding }: Wishes): Reply | undefined {
     const { tracker, nodes, now } = parts
-    if (this.#shown !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined || this.#acceptEncoding !== acceptEncoding) return undefined
+    if (
+      this.#shown !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined ||
+      this.#acceptEncoding !== acceptEncoding
+    ) return undefined
     // Whether it can be had in a rendering of today is a question of its own.
     if (this.#release !== undefined && nodes.isGone(this.#release)) return undefined
     if (this.#reply === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
@@ -67,7 +73,10 @@ export class KnownRead implements Holder {
   give (parts: Parts, { kind, entry }: Hit, { ifNoneMatch, acceptEncoding }: Wishes, reply: Reply): void {
     const { chain, stamped } = parts.tracker
     // A read of what is pruned is counted each time, by how far it is from what is not.
-    if (chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined || (acceptEncoding?.length ?? 0) > longestEncoding) return
+    if (
+      chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined ||
+      (acceptEncoding?.length ?? 0) > longestEncoding
+    ) return
     if (parts.compressor.lacks(entry, codingsFor(acceptEncoding))) return
     const { holders } = parts.memory
     if (holders.size >= mostGiven && !holders.has(this)) return

@@ -10,9 +10,12 @@ import { type Parts } from './parts.js'
 import { recall } from './recall.js'
 import { distanceGone, isOldRendering, lookUp } from './window.js'
 
-/** Asks the node for each request, keeps what serving would have kept and no more, and says what would have come of it. */
+/**
+ * Asks the node for each request, keeps what serving would have kept and no more, and says what would have come of it.
+ */
 export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: Chain): Promise<Observation> {
-  const wouldBe = async (name: Observation['wouldBe'], fetched: Seen): Promise<Observation> => await observed(parts, read, name, fetched)
+  const wouldBe = async (name: Observation['wouldBe'], fetched: Seen): Promise<Observation> =>
+    await observed(parts, read, name, fetched)
   if (classOf(read) === 'moving') {
     const isHeld = heldOutcome(parts, read, keys) !== undefined
     return isHeld
@@ -22,12 +25,18 @@ export async function observe (parts: Parts, read: Read, keys: ReadKeys, chain: 
   const inMemory = lookUp(parts, read, keys)
   const kept = inMemory ?? await recall(parts, read, keys, chain)
   const wouldHit = inMemory === undefined ? 'hit_redis' : 'hit_memory'
-  if (kept !== undefined && !isOldRendering(parts, read, kept)) return await wouldBe(wouldHit, unkept(await ask(parts, read, chain)))
-  if (kept === undefined && distanceGone(parts, read) !== undefined) return await wouldBe('gone', unkept(await ask(parts, read, chain)))
+  if (kept !== undefined && !isOldRendering(parts, read, kept)) {
+    return await wouldBe(wouldHit, unkept(await ask(parts, read, chain)))
+  }
+  if (kept === undefined && distanceGone(parts, read) !== undefined) {
+    return await wouldBe('gone', unkept(await ask(parts, read, chain)))
+  }
   // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
   const wouldJoin = parts.flights.has(flightKeyOf(read, keys.value))
   const fetching = fetchHistory(parts, read, keys, chain)
-  if (!wouldJoin) await parts.flights.do(flightKeyOf(read, keys.value), async () => ({ from: 'node', fetched: await fetching }))
+  if (!wouldJoin) {
+    await parts.flights.do(flightKeyOf(read, keys.value), async () => ({ from: 'node', fetched: await fetching }))
+  }
   const fetched = await fetching
   const seen = { ...fetched, isHistory: fetched.entry !== undefined }
   if (kept === undefined || fetched.entry !== undefined) return await wouldBe(wouldJoin ? 'collapsed' : 'miss', seen)
@@ -48,7 +57,12 @@ function unkept ({ answer, verdict }: Judged): Seen {
   return { answer, entry: undefined, notKept: undefined, isHistory: verdict.lifetime !== undefined }
 }
 
-async function observed (parts: Parts, read: Read, wouldBe: Observation['wouldBe'], { isHistory, ...fetched }: Seen): Promise<Observation> {
+async function observed (
+  parts: Parts,
+  read: Read,
+  wouldBe: Observation['wouldBe'],
+  { isHistory, ...fetched }: Seen
+): Promise<Observation> {
   // History bears the present position here too, which never goes back (law 4); all else the one that it was read at.
   const stamped = isHistory || (classOf(read) === 'immutable' && !read.isOpen) ? undefined : fetched.answer.stamped
   return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await shownPosition(parts) }

@@ -86,11 +86,16 @@ export function isForMany (landing: Landing): boolean {
 /** The Cache-Status line of an outcome (RFC 9211). */
 export function cacheStatusOf (outcome: Outcome): string {
   switch (outcome.name) {
-    case 'hit_memory': return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=memory'
-    case 'hit_redis': return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=redis'
-    case 'collapsed': return 'varve; fwd=uri-miss; collapsed'
-    case 'forwarded': return passedStatus
-    case 'observed': return outcome.wouldBe.startsWith('hit_') ? `${passedStatus}; detail=would-hit` : passedStatus
+    case 'hit_memory':
+      return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=memory'
+    case 'hit_redis':
+      return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=redis'
+    case 'collapsed':
+      return 'varve; fwd=uri-miss; collapsed'
+    case 'forwarded':
+      return passedStatus
+    case 'observed':
+      return outcome.wouldBe.startsWith('hit_') ? `${passedStatus}; detail=would-hit` : passedStatus
     case 'miss': {
       const { answer, entry, notKept } = outcome.fetched
       const end = entry === undefined ? `detail=${notKept}` : 'stored'
@@ -107,11 +112,26 @@ export const passedStatus = 'varve; fwd=bypass'
 /** Names the outcome of an error response that varve makes. */
 export function outcomeOfError (status: RefusalStatus): OwnOutcomeName {
   switch (status) {
-    case 410: return 'gone'
-    case 429: return 'limited'
-    case 500: case 503: return 'unavailable'
-    case 400: case 401: case 403: case 404: case 405: case 408: return 'rejected'
-    case 413: case 414: case 415: case 417: case 431: return 'rejected'
+    case 410:
+      return 'gone'
+    case 429:
+      return 'limited'
+    case 500:
+    case 503:
+      return 'unavailable'
+    case 400:
+    case 401:
+    case 403:
+    case 404:
+    case 405:
+    case 408:
+      return 'rejected'
+    case 413:
+    case 414:
+    case 415:
+    case 417:
+    case 431:
+      return 'rejected'
   }
 }
 

@@ -13,17 +13,24 @@ const none: readonly string[] = []
 
 /** Reads them from an answer. */
 export function ownValues (answer: Answer, family: string | undefined): OwnValues {
-  const valueOf = (name: string): string | undefined => family === undefined ? undefined : headerOf(answer, family + name)
+  const valueOf = (name: string): string | undefined =>
+    family === undefined ? undefined : headerOf(answer, family + name)
   const cursor = valueOf('cursor')
   return { cursor: cursor === undefined ? undefined : ownCursor(cursor), gasUsed: valueOf('gas-used') }
 }
 
 /** Their header lines, under the names that clients are shown. */
-export function ownLines ({ cursor, gasUsed }: OwnValues, emit: readonly ('node' | 'upstream')[], family: string | undefined): readonly string[] {
+export function ownLines (
+  { cursor, gasUsed }: OwnValues,
+  emit: readonly ('node' | 'upstream')[],
+  family: string | undefined
+): readonly string[] {
   if (cursor === undefined && gasUsed === undefined) return none
   return [['cursor', cursor], ['gas-used', gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
-    return familiesOf(emit, family).flatMap(prefix => [flat(prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name), value])
+    return familiesOf(emit, family).flatMap(
+      prefix => [flat(prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name), value]
+    )
   })
 }
 
@@ -33,10 +40,15 @@ export function cursorIn (lines: readonly string[]): string | undefined {
   return at === -1 ? undefined : lines[at]
 }
 
-/** Lines with these among them, their cursor carrying the version at which the listing goes on; the very same where there is nothing to carry. */
+/**
+ * Lines with these among them, their cursor carrying the version at which the listing goes on; the very same where
+ * there is nothing to carry.
+ */
 export function pinnedLines (lines: readonly string[], version: bigint | undefined): readonly string[] {
   if (version === undefined) return lines
-  return lines.some((_line, at) => isCursor(lines, at)) ? lines.map((line, at) => isCursor(lines, at) ? pinCursor(version, line) : line) : lines
+  return lines.some((_line, at) => isCursor(lines, at))
+    ? lines.map((line, at) => isCursor(lines, at) ? pinCursor(version, line) : line)
+    : lines
 }
 
 // Values stand behind their names.

@@ -27,16 +27,16 @@ import { type Renewals } from './renewals.js'
 
 /** Whoever answers questions about the chain: the nodes of the configuration. */
 export interface Asker {
-  ask (question: Question, route: Route, look: Look): Promise<Answer>
-  pass (question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer>
+  ask(question: Question, route: Route, look: Look): Promise<Answer>
+  pass(question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer>
   /** Asks what nobody waits for; undefined where no node can be asked for it, or tell. */
-  askSpare (question: Question, wanted: Spare, look: Look): Promise<Word | undefined>
+  askSpare(question: Question, wanted: Spare, look: Look): Promise<Word | undefined>
   /** Whether a version is gone from all of them, by their last known windows. */
-  lacks (version: bigint): boolean
+  lacks(version: bigint): boolean
   /** Whether asking once more may find one that has got as far as a version. */
-  mayHaveReached (version: bigint): boolean
+  mayHaveReached(version: bigint): boolean
   /** Whether no live node runs a release any more. */
-  isGone (release: string): boolean
+  isGone(release: string): boolean
   /** Each with its name and the chain that it serves, where that is another one. */
   readonly members: readonly Serves[]
 }
@@ -44,20 +44,24 @@ export interface Asker {
 /** The tier behind memory that replicas share, as reads see it. */
 export interface Shared {
   /** What replicas have of a read; undefined also where that cannot be told in time. */
-  find (keys: ReadKeys, version: bigint | undefined): Promise<Found | undefined>
+  find(keys: ReadKeys, version: bigint | undefined): Promise<Found | undefined>
   /** The pages of a stream in which replicas have a run of its events; none where that cannot be told in time. */
-  findPages (stream: string, wanted: EventRange, mayJoin: boolean): Promise<Found[]>
+  findPages(stream: string, wanted: EventRange, mayJoin: boolean): Promise<Found[]>
   /** Shares an entry; no answer waits for it. */
-  keep (item: ToShare): void
+  keep(item: ToShare): void
 }
 
 /** What the proxy tells of its work, for the metrics. */
 export interface ProxyTally {
-  notKept (endpoint: EndpointName, reason: NotKeptReason): void
-  staleLatest (): void
-  waited (how: Arrival): void
-  audited (result: AuditResult): void
-  pruned (endpoint: EndpointName | 'other', by: 'cache' | 'local' | 'upstream', distanceVersions: bigint | undefined): void
+  notKept(endpoint: EndpointName, reason: NotKeptReason): void
+  staleLatest(): void
+  waited(how: Arrival): void
+  audited(result: AuditResult): void
+  pruned(
+    endpoint: EndpointName | 'other',
+    by: 'cache' | 'local' | 'upstream',
+    distanceVersions: bigint | undefined
+  ): void
 }
 
 /** What an operator chose of how reads are answered. */
@@ -111,7 +115,10 @@ export interface Parts {
   readonly nodes: Asker
   /** Whose read it is, where it is one's: nodes that have much to do let clients take turns. */
   readonly client?: string | undefined
-  /** Whether a node may be asked for that client now is asked of this, where it may not ask for all that it likes; throws the refusal. */
+  /**
+   * Whether a node may be asked for that client now is asked of this, where it may not ask for all that it likes;
+   * throws the refusal.
+   */
   readonly admit?: (() => Promise<void>) | undefined
   /** Refuses what would be asked of a node while there is no time for more than what is kept. */
   readonly requireLeisure?: (() => void) | undefined

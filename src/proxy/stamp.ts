@@ -34,15 +34,26 @@ export interface Wishes {
 /** What clients and CDNs are told about kept answers. */
 export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
 
-// What of a node's headers is handed on with an answer that is not kept: an allow-list, since Set-Cookie, Trailer and hop-by-hop names are not.
+// What of a node's headers is handed on with an answer that is not kept: an allow-list, since Set-Cookie, Trailer and
+// hop-by-hop names are not.
 const handedOn = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
 
-// The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the node's own address.
+// The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the
+// node's own address.
 const passedOn = [
-  ...handedOn, 'content-length', 'content-language', 'content-disposition', 'cache-control', 'etag', 'last-modified', 'allow', 'traceparent'
+  ...handedOn,
+  'content-length',
+  'content-language',
+  'content-disposition',
+  'cache-control',
+  'etag',
+  'last-modified',
+  'allow',
+  'traceparent'
 ]
 
-// Those of them that may stand in several lines; of any other the first counts, or the client would be left with two in one.
+// Those of them that may stand in several lines; of any other the first counts, or the client would be left with two in
+// one.
 const lists = new Set(['content-encoding', 'www-authenticate', 'content-language', 'cache-control', 'vary', 'allow'])
 
 /** Puts an outcome and the present position together (law 4: headers are the present, bodies are the past). */
@@ -56,8 +67,10 @@ export class Stamper {
   readonly #heads: HeadLines
 
   constructor (
-    parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>, cacheControl: DownstreamCacheControl,
-    isForClientsAlone = false, variesByOrigin = false
+    parts: Pick<Parts, 'tracker' | 'compressor' | 'settings'>,
+    cacheControl: DownstreamCacheControl,
+    isForClientsAlone = false,
+    variesByOrigin = false
   ) {
     this.#tracker = parts.tracker
     this.#compressor = parts.compressor
@@ -74,19 +87,31 @@ export class Stamper {
     const status = cacheStatusOf(outcome)
     const pin = pinOf(this.#settings, read, outcome)
     switch (outcome.name) {
-      case 'hit_memory': case 'hit_redis':
-        return this.#kept(outcome.entry, this.#heads.of(position, status, outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)), wishes, pin)
-      case 'miss': case 'collapsed': {
+      case 'hit_memory':
+      case 'hit_redis':
+        return this.#kept(
+          outcome.entry,
+          this.#heads.of(position, status, outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)),
+          wishes,
+          pin
+        )
+      case 'miss':
+      case 'collapsed': {
         const { answer, entry } = outcome.fetched
         if (entry === undefined) return this.#passed(answer, this.#heads.of(position, status, 'no-store'), wishes, pin)
         return this.#kept(entry, this.#heads.of(position, status, this.#cacheControlOf(read)), wishes, pin)
       }
       // A latest answer that was kept for its version is still a latest answer to this client.
-      case 'forwarded': case 'observed': return this.#passed(outcome.fetched.answer, this.#heads.of(position, status, 'no-store'), wishes, pin)
+      case 'forwarded':
+      case 'observed':
+        return this.#passed(outcome.fetched.answer, this.#heads.of(position, status, 'no-store'), wishes, pin)
     }
   }
 
-  /** The reply in the node's shape to what varve refuses; a known read carries the present position then too, and so does what is not there yet. */
+  /**
+   * The reply in the node's shape to what varve refuses; a known read carries the present position then too, and so
+   * does what is not there yet.
+   */
   refuse (refusal: Refusal, isKnownRead: boolean): Reply {
     const body = Buffer.from(refusal.body)
     const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
@@ -94,19 +119,30 @@ export class Stamper {
     const head = bearsPosition
       ? this.#heads.of(this.#tracker.position, status, 'no-store').lines
       : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyLine(undefined)]
-    return { status: refusal.status, lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines), body }
+    return {
+      status: refusal.status,
+      lines: head.concat('content-type', 'application/json', 'content-length', String(body.length), refusal.lines),
+      body
+    }
   }
 
   /** The reply to what was passed on: the node's answer as it comes, its position under every name. */
   pass (answer: Answer): Reply {
     const family = answer.stamped?.family ?? this.#tracker.family
     const position = answer.stamped?.position
-    const lines = ['cache-status', passedStatus, ...this.#heads.positionLines(position), ...ownLines(ownValues(answer, family), this.#settings.emit, family), ...archivalLines(answer)]
+    const lines = [
+      'cache-status',
+      passedStatus,
+      ...this.#heads.positionLines(position),
+      ...ownLines(ownValues(answer, family), this.#settings.emit, family),
+      ...archivalLines(answer)
+    ]
     lines.push(...this.#varyLine(lineOf(answer, 'vary')))
     for (const name of passedOn) {
       const value = lineOf(answer, name)
-      if (name === 'cache-control') lines.push(name, this.#isForClientsAlone ? 'private, no-store' : value ?? 'no-store')
-      else if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
+      if (name === 'cache-control') {
+        lines.push(name, this.#isForClientsAlone ? 'private, no-store' : value ?? 'no-store')
+      } else if (value !== undefined && (name !== 'content-length' || answer.status !== 204)) lines.push(name, value)
     }
     return { status: answer.status, lines, body: answer.body, rest: answer.rest }
   }
@@ -127,7 +163,9 @@ export class Stamper {
     // A client may hold the form that was there when it asked before.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => codedTag(entry, coding))]
     const held = entry.status === 200 ? heldTag(ifNoneMatch, tags) : undefined
-    if (held !== undefined) return { status: 304, lines: head.lines.concat('etag', held, pinnedLines(entry.ownLines, pin)), body: undefined }
+    if (held !== undefined) {
+      return { status: 304, lines: head.lines.concat('etag', held, pinnedLines(entry.ownLines, pin)), body: undefined }
+    }
     // An entry answers reads with a pinned cursor and without, so that only the latter's text is printed once for all.
     const lines = pinnedLines(form.lines, pin)
     const formText = lines === form.lines ? form.text : printed(lines)
@@ -139,9 +177,13 @@ export class Stamper {
     const { family } = this.#tracker
     const own = pinnedLines(ownLines(ownValues(answer, family), this.#settings.emit, family), pin)
     const lines = head.lines.concat(own)
-    const etag = answer.status === 200 && answer.rest === undefined ? tagOf(contentTypeOf(answer), answer.body) : undefined
+    const etag = answer.status === 200 && answer.rest === undefined
+      ? tagOf(contentTypeOf(answer), answer.body)
+      : undefined
     if (etag !== undefined) lines.push('etag', etag)
-    if (etag !== undefined && heldTag(ifNoneMatch, () => [etag]) !== undefined) return { status: 304, lines, body: undefined }
+    if (etag !== undefined && heldTag(ifNoneMatch, () => [etag]) !== undefined) {
+      return { status: 304, lines, body: undefined }
+    }
     for (const name of handedOn) {
       const value = lineOf(answer, name)
       if (value !== undefined) lines.push(name, value)
@@ -155,9 +197,14 @@ export class Stamper {
   // A cache before varve would hand on to anybody what only clients with a key may have, unless it is told not to.
   #cacheControlOf (read: Read): string | undefined {
     switch (this.#cacheControl) {
-      case 'off': return this.#isForClientsAlone ? 'private' : undefined
-      case 'revalidate': return this.#isForClientsAlone ? 'private, no-cache' : 'no-cache'
-      case 'immutable': return `${this.#isForClientsAlone ? 'private' : 'public'}, ${isForEver(read) ? 'max-age=31536000, immutable' : 'max-age=86400'}`
+      case 'off':
+        return this.#isForClientsAlone ? 'private' : undefined
+      case 'revalidate':
+        return this.#isForClientsAlone ? 'private, no-cache' : 'no-cache'
+      case 'immutable':
+        return `${this.#isForClientsAlone ? 'private' : 'public'}, ${
+          isForEver(read) ? 'max-age=31536000, immutable' : 'max-age=86400'
+        }`
     }
   }
 }
@@ -167,7 +214,8 @@ function lineOf (answer: Answer, name: string): string | undefined {
   return Array.isArray(value) && !lists.has(name) ? value[0] : headerOf(answer, name)
 }
 
-// What a release renders may be rendered otherwise by the next, as what a view reckons may, and the path of a stream can come to mean another one.
+// What a release renders may be rendered otherwise by the next, as what a view reckons may, and the path of a stream
+// can come to mean another one.
 function isForEver (read: Read): boolean {
   return !read.isOpen && !dependsOnRelease(read) && read.endpoint.takesBody !== 'view'
 }

@@ -1,7 +1,10 @@
 /** Vary of every known read: an endpoint has two media types and several codings. */
 export const varyOfReads = 'Accept, Accept-Encoding'
 
-/** The value of Vary: the given names and, while CORS lines depend on it, Origin, each name once; undefined where nothing varies. */
+/**
+ * The value of Vary: the given names and, while CORS lines depend on it, Origin, each name once; undefined where
+ * nothing varies.
+ */
 export function varyOf (names: string | undefined, variesByOrigin: boolean): string | undefined {
   const byName = new Map<string, string>()
   for (const item of [...names?.split(',') ?? [], ...(variesByOrigin ? ['Origin'] : [])]) {

@@ -5,7 +5,10 @@ export type BreakerState = 'closed' | 'open'
 const maxFailures = 5
 const probesAfterMs = [500, 1000, 2000] as const
 
-/** Stops asking what is sick, and asks again by probes of its own (within a second, growing to two), so that no read pays for finding out. */
+/**
+ * Stops asking what is sick, and asks again by probes of its own (within a second, growing to two), so that no read
+ * pays for finding out.
+ */
 export class Breaker {
   readonly #probe: () => Promise<void>
   readonly #onChange: (state: BreakerState) => void
@@ -49,7 +52,9 @@ export class Breaker {
 
   /** Probes now, as there is reason to believe that it has come back; resolves when it is known whether it has. */
   async probeNow (): Promise<void> {
-    this.#underWay ??= this.#try().finally(() => { this.#underWay = undefined })
+    this.#underWay ??= this.#try().finally(() => {
+      this.#underWay = undefined
+    })
     await this.#underWay
   }
 
@@ -61,7 +66,9 @@ export class Breaker {
   #wait (): void {
     clearTimeout(this.#timer)
     if (this.#isOver) return
-    this.#timer = setTimeout(() => { this.probeNow().catch(() => {}) }, probesAfterMs[Math.min(this.#probes, probesAfterMs.length - 1)]).unref()
+    this.#timer = setTimeout(() => {
+      this.probeNow().catch(() => {})
+    }, probesAfterMs[Math.min(this.#probes, probesAfterMs.length - 1)]).unref()
   }
 
   async #try (): Promise<void> {

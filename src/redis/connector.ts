@@ -12,8 +12,8 @@ interface Server {
 }
 
 /**
- * Connects to one server. The library's own hears one error of a socket alone; a TLS socket that is left in the middle of
- * a handshake tells of two where the certificate is refused, and one that nobody hears ends the process.
+ * Connects to one server. The library's own hears one error of a socket alone; a TLS socket that is left in the middle
+ * of a handshake tells of two where the certificate is refused, and one that nobody hears ends the process.
  */
 export class ServerConnector extends AbstractConnector {
   readonly #server: Server
@@ -29,7 +29,9 @@ export class ServerConnector extends AbstractConnector {
     const where = { host, port, ...(lookup && { lookup }) }
     this.connecting = true
     this.stream = tls === undefined ? connectPlain(where) : connectSecure({ ...where, ...tls })
-    return this.stream.on('error', error => { this.firstError ??= error })
+    return this.stream.on('error', error => {
+      this.firstError ??= error
+    })
   }
 }
 
@@ -37,12 +39,13 @@ export class ServerConnector extends AbstractConnector {
 export class MasterConnector extends SentinelConnector {
   constructor (options: unknown) {
     super(options as ConstructorParameters<typeof SentinelConnector>[0])
-    // Its connections to sentinels would be the library's own; and nobody hears the errors of those that listen for a failover, which it then writes
-    // to the standard error.
+    // Its connections to sentinels would be the library's own; and nobody hears the errors of those that listen for a
+    // failover, which it then writes to the standard error.
     const own = this as unknown as { connectToSentinel: (sentinel: unknown, more?: object) => NodeJS.EventEmitter }
     const connect = own.connectToSentinel.bind(this)
     const { lookup } = options as Server
-    own.connectToSentinel = (sentinel, more) => connect(sentinel, { ...more, ...(lookup && { lookup }), Connector: ServerConnector }).on('error', () => {})
+    own.connectToSentinel = (sentinel, more) =>
+      connect(sentinel, { ...more, ...(lookup && { lookup }), Connector: ServerConnector }).on('error', () => {})
   }
 
   override async connect (tell: (type: string, error: Error) => void): Promise<Socket> {

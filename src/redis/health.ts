@@ -19,7 +19,9 @@ export class RedisHealth {
   }
 
   start (): void {
-    this.#timer = setInterval(() => { this.look().catch(() => {}) }, everyMs).unref()
+    this.#timer = setInterval(() => {
+      this.look().catch(() => {})
+    }, everyMs).unref()
   }
 
   stop (): void {
@@ -28,7 +30,11 @@ export class RedisHealth {
 
   /** Looks at the settings of every server that is written to. */
   async look (): Promise<void> {
-    const infos = await this.#link.ask('probe', async client => await Promise.all(mastersOf(client).map(async server => await server.info('memory'))), patientMs)
+    const infos = await this.#link.ask(
+      'probe',
+      async client => await Promise.all(mastersOf(client).map(async server => await server.info('memory'))),
+      patientMs
+    )
     this.#warnings = [...new Set(infos.flatMap(warningsIn))]
   }
 }
@@ -38,6 +44,8 @@ function warningsIn (info: string): string[] {
   const valueOf = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
   return [
     ...(valueOf('maxmemory') === '0' ? ['Redis has no maxmemory: it grows until its machine has no more'] : []),
-    ...(valueOf('maxmemory_policy') === 'noeviction' ? ['Redis has maxmemory-policy noeviction: when it is full it refuses writes; set allkeys-lru'] : [])
+    ...(valueOf('maxmemory_policy') === 'noeviction'
+      ? ['Redis has maxmemory-policy noeviction: when it is full it refuses writes; set allkeys-lru']
+      : [])
   ]
 }

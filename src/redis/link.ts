@@ -7,8 +7,8 @@ import { probe } from './probe.js'
 
 /** Told of everything that was asked of Redis and how it ended. */
 export interface RedisTally {
-  redisAsked (operation: RedisOperation, seconds: number): void
-  redisFailed (operation: RedisOperation): void
+  redisAsked(operation: RedisOperation, seconds: number): void
+  redisFailed(operation: RedisOperation): void
 }
 
 /** What a link needs to know. */
@@ -51,19 +51,27 @@ export class RedisLink {
   constructor (client: RedisClient, options: LinkOptions) {
     this.#client = client
     this.#options = options
-    this.#breaker = new Breaker(async () => { await this.#probe() }, state => {
+    this.#breaker = new Breaker(async () => {
+      await this.#probe()
+    }, state => {
       if (state === 'open') return this.#reportDown()
       this.#reported = undefined
       options.onUp()
     })
-    client.on('error', (error: Error) => { this.#connectionFailed(error.message) })
+    client.on('error', (error: Error) => {
+      this.#connectionFailed(error.message)
+    })
     // A cluster tells only here what is wrong with one of its servers.
-    client.on('node error', (error: Error) => { this.#connectionFailed(error.message) })
+    client.on('node error', (error: Error) => {
+      this.#connectionFailed(error.message)
+    })
     client.on('ready', () => {
       this.#isFailureTold = false
       this.#breaker.probeNow().catch(() => {})
     })
-    client.on('reconnecting', () => { this.#isFailureTold = false })
+    client.on('reconnecting', () => {
+      this.#isFailureTold = false
+    })
     client.on('close', () => {
       // A server, or what stands before it, may also hang up without a word.
       if (!this.#isFailureTold) this.#connectionFailed('the connection broke off')
@@ -84,7 +92,9 @@ export class RedisLink {
   /** Why it is not used while it is down. */
   get fault (): RedisFault {
     // Sentinels and clusters wrap the server's own words.
-    return /\b(?:WRONGPASS|NOAUTH|NOPERM|ERR invalid password)\b/.test(this.#lastError) ? 'authentication failed' : 'does not answer'
+    return /\b(?:WRONGPASS|NOAUTH|NOPERM|ERR invalid password)\b/.test(this.#lastError)
+      ? 'authentication failed'
+      : 'does not answer'
   }
 
   /** Begins to connect; resolves when the first attempt has come to an end, well or not. */
@@ -92,16 +102,27 @@ export class RedisLink {
     this.#breaker.open()
     const settled = new Promise<void>(resolve => {
       this.#client.once('close', resolve)
-      this.#client.once('error', () => { resolve() })
+      this.#client.once('error', () => {
+        resolve()
+      })
     })
     // The error listener has heard of what fails here.
-    const connected = this.#client.connect().then(async () => { await this.#breaker.probeNow() }, () => {})
+    const connected = this.#client.connect().then(async () => {
+      await this.#breaker.probeNow()
+    }, () => {})
     await within(this.#options.timeoutMs * 10, Promise.race([connected, settled]))
     if (!this.isUp && this.#reported === undefined) this.#reportDown()
   }
 
-  /** Asks, unless it is known to be in vain; fails in time. An answer that says no is an answer, but for one that refuses varve itself. */
-  async ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number = this.#options.timeoutMs): Promise<T> {
+  /**
+   * Asks, unless it is known to be in vain; fails in time. An answer that says no is an answer, but for one that
+   * refuses varve itself.
+   */
+  async ask<T> (
+    operation: RedisOperation,
+    work: (client: RedisClient) => Promise<T>,
+    withinMs: number = this.#options.timeoutMs
+  ): Promise<T> {
     if (!this.#breaker.isClosed) throw dead
     return await this.#ask(operation, work, withinMs)
   }
@@ -125,7 +146,11 @@ export class RedisLink {
   #failed (): void {
     if (!(this.#client instanceof Cluster)) return this.#breaker.failed()
     if (!this.#breaker.isClosed) return
-    this.#doubt ??= this.#probe().then(() => {}, () => { this.#breaker.failed() }).finally(() => { this.#doubt = undefined })
+    this.#doubt ??= this.#probe().then(() => {}, () => {
+      this.#breaker.failed()
+    }).finally(() => {
+      this.#doubt = undefined
+    })
   }
 
   // Of several errors in one attempt the first is the cause.
@@ -149,7 +174,9 @@ export class RedisLink {
   async #probe (): Promise<void> {
     // A connection that leads nowhere looks just like a server that is frozen, but a new one may get through.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
-    await this.#ask('probe', async client => { await probe(client, this.#options.probeKey) }, this.#options.timeoutMs)
+    await this.#ask('probe', async client => {
+      await probe(client, this.#options.probeKey)
+    }, this.#options.timeoutMs)
   }
 
   async #ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number): Promise<T> {
@@ -185,7 +212,10 @@ function isWordOf (error: unknown): boolean {
   return isReply(error) && !/^(?:NOAUTH|WRONGPASS|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
 }
 
-/** Whether the client gave up waiting by itself, as it does where this process stood still for longer than it ever waits. */
+/**
+ * Whether the client gave up waiting by itself, as it does where this process stood still for longer than it ever
+ * waits.
+ */
 function isGivenUp (error: unknown): boolean {
   return error instanceof Error && error.message === 'Command timed out'
 }

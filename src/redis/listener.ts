@@ -14,7 +14,10 @@ export class RedisListener {
   #attempt = 0
   #isOver = false
 
-  /** `connect` makes a client that is not connected and never reconnects; of several servers the next one for each attempt. */
+  /**
+   * `connect` makes a client that is not connected and never reconnects; of several servers the next one for each
+   * attempt.
+   */
   constructor (connect: (attempt: number) => Redis, channel: string, onMessage: (text: string) => void) {
     this.#connect = connect
     this.#channel = channel
@@ -25,10 +28,20 @@ export class RedisListener {
     const client = this.#connect(this.#attempt++)
     this.#client = client
     client.on('error', () => {})
-    client.on('ready', () => { this.#subscribe(client).catch(() => { client.disconnect() }) })
-    client.on('message', (_channel: string, text: string) => { this.#onMessage(text) })
+    client.on('ready', () => {
+      this.#subscribe(client).catch(() => {
+        client.disconnect()
+      })
+    })
+    client.on('message', (_channel: string, text: string) => {
+      this.#onMessage(text)
+    })
     client.once('end', () => {
-      if (!this.#isOver) this.#timer = setTimeout(() => { this.start() }, againAfterMs).unref()
+      if (!this.#isOver) {
+        this.#timer = setTimeout(() => {
+          this.start()
+        }, againAfterMs).unref()
+      }
     })
     client.connect().catch(() => {})
   }

@@ -7,7 +7,11 @@ import { MasterConnector, ServerConnector } from './connector.js'
 export interface RedisPlace {
   readonly url: string | null
   readonly cluster: readonly RedisHost[]
-  readonly sentinel: { readonly name: string | null, readonly hosts: readonly RedisHost[], readonly password: string | null }
+  readonly sentinel: {
+    readonly name: string | null,
+    readonly hosts: readonly RedisHost[],
+    readonly password: string | null
+  }
   readonly username: string | null
   readonly password: string | null
   readonly tls: boolean
@@ -40,20 +44,33 @@ const silentMs = 1000
 export function clientFor (place: RedisPlace): RedisClient {
   const { url, cluster, sentinel } = place
   if (cluster.length > 0) return new Cluster([...cluster], clusterOptions(place))
-  if (url !== null) return new Redis(urlOf(url, place), { ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false })
-  return new Redis({ ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false, ...sentinelOptions(place, sentinel) })
+  if (url !== null) {
+    return new Redis(urlOf(url, place), { ...optionsOf(place), retryStrategy: again, enableOfflineQueue: false })
+  }
+  return new Redis({
+    ...optionsOf(place),
+    retryStrategy: again,
+    enableOfflineQueue: false,
+    ...sentinelOptions(place, sentinel)
+  })
 }
 
-/** A client to listen with: of a cluster a single server, since messages reach all of them, the next for each attempt. */
+/**
+ * A client to listen with: of a cluster a single server, since messages reach all of them, the next for each attempt.
+ */
 export function listenerFor (place: RedisPlace, attempt: number): Redis {
   const { url, cluster, sentinel } = place
   const options = { ...optionsOf(place), enableOfflineQueue: false, retryStrategy: () => null }
   const host = cluster[attempt % Math.max(1, cluster.length)]
   if (host !== undefined) return new Redis({ ...options, ...host })
-  return url === null ? new Redis({ ...options, ...sentinelOptions(place, sentinel) }) : new Redis(urlOf(url, place), options)
+  return url === null
+    ? new Redis({ ...options, ...sentinelOptions(place, sentinel) })
+    : new Redis(urlOf(url, place), options)
 }
 
-/** What stands in a URL is stronger with ioredis, even a password that is not there; here it is what stands beside it. */
+/**
+ * What stands in a URL is stronger with ioredis, even a password that is not there; here it is what stands beside it.
+ */
 function urlOf (url: string, { username, password }: RedisPlace): string {
   const whole = new URL(url)
   if (username !== null) whole.username = encodeURIComponent(username)
@@ -87,7 +104,13 @@ function clusterOptions (place: RedisPlace): Omit<ClusterOptions, 'redisOptions'
   return {
     lazyConnect: true,
     enableOfflineQueue: false,
-    ...(lookup && { dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) => { lookup(hostname, {}, (error, address, family) => { callback(error, String(address), family) }) } }),
+    ...(lookup && {
+      dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) => {
+        lookup(hostname, {}, (error, address, family) => {
+          callback(error, String(address), family)
+        })
+      }
+    }),
     // What hangs is left for a new connection, and while that is made nothing waits for it.
     redisOptions: { ...optionsOf(place), socketTimeout: silentMs },
     clusterRetryStrategy: again,

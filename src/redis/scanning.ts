@@ -14,11 +14,11 @@ export type AskRedis = <T>(work: (client: RedisClient) => Promise<T>) => Promise
 const keysPerStep = 200
 
 /**
- * Goes through the keys that begin with a text (of letters, digits, blanks and `_.:-`, which mean themselves), on every server that is written to,
- * step by step, so that no step keeps others waiting.
- * Keys that are there all the while come at least once; one may come twice.
+ * Goes through the keys that begin with a text (of letters, digits, blanks and `_.:-`, which mean themselves), on every
+ * server that is written to, step by step, so that no step keeps others waiting. Keys that are there all the while come
+ * at least once; one may come twice.
  */
-export async function * scan (ask: AskRedis, beginning: string): AsyncGenerator<Scanned> {
+export async function* scan (ask: AskRedis, beginning: string): AsyncGenerator<Scanned> {
   // Each has a cursor of its own; one that leaves meanwhile can be asked no more.
   const servers = [...await ask(async client => await Promise.resolve(mastersOf(client)))]
   for (const [nth, server] of servers.entries()) {
@@ -26,7 +26,9 @@ export async function * scan (ask: AskRedis, beginning: string): AsyncGenerator<
     let cursor = '0'
     let looked = 0
     do {
-      const [next, keys] = await ask(async () => await server.scan(cursor, 'MATCH', `${beginning}*`, 'COUNT', keysPerStep))
+      const [next, keys] = await ask(async () =>
+        await server.scan(cursor, 'MATCH', `${beginning}*`, 'COUNT', keysPerStep)
+      )
       cursor = next
       looked = cursor === '0' ? all : Math.min(all, looked + keysPerStep)
       yield { keys, share: (nth + looked / all) / servers.length }

@@ -6,8 +6,11 @@ export interface Line {
 
 const newline = 0x0a
 
-/** The lines of a file, by the byte, since what reads lines of text takes other signs for the end of one too. Throws where one is longer than it may be. */
-export async function * linesIn (chunks: AsyncIterable<Buffer>, mostBytes = Infinity): AsyncGenerator<Line> {
+/**
+ * The lines of a file, by the byte, since what reads lines of text takes other signs for the end of one too. Throws
+ * where one is longer than it may be.
+ */
+export async function* linesIn (chunks: AsyncIterable<Buffer>, mostBytes = Infinity): AsyncGenerator<Line> {
   let begun: Buffer[] = []
   let begunBytes = 0
   let number = 1

@@ -15,7 +15,10 @@ const mostBytes = 16 * 1024 * 1024
 /** Rejects a file that is not there, or cannot be read, before anything is fetched for the files before it. */
 export async function requireReadable (files: readonly string[]): Promise<void> {
   for (const file of files.filter(name => name !== inputName)) {
-    const reason = await access(file, constants.R_OK).then(async () => (await stat(file)).isDirectory() ? 'a folder, not a file (EISDIR)' : undefined, reasonOf)
+    const reason = await access(file, constants.R_OK).then(
+      async () => (await stat(file)).isDirectory() ? 'a folder, not a file (EISDIR)' : undefined,
+      reasonOf
+    )
     if (reason !== undefined) throw new UsageError(`cannot read ${file}: ${reason}`)
   }
 }
@@ -25,7 +28,10 @@ function reasonOf ({ code, message }: NodeJS.ErrnoException): string {
   return code === 'EACCES' ? 'permission denied (EACCES)' : message
 }
 
-/** How long files are together; undefined where one of them does not say, or is not there, which is told when its turn comes. */
+/**
+ * How long files are together; undefined where one of them does not say, or is not there, which is told when its turn
+ * comes.
+ */
 export async function sizeOfFiles (files: readonly string[]): Promise<number | undefined> {
   // What is packed says nothing of how many lines are in it.
   if (files.some(file => file === inputName || isPacked(file))) return undefined
@@ -33,19 +39,32 @@ export async function sizeOfFiles (files: readonly string[]): Promise<number | u
   return found.every(file => file?.isFile()) ? found.reduce((sum, file) => sum + (file?.size ?? 0), 0) : undefined
 }
 
-/** The lines of files, one after another, until the signal; those that end in .gz, as old logs do, are unpacked on the way. */
-export async function * linesOfFiles (files: readonly string[], input: () => Readable, signal: AbortSignal): AsyncGenerator<LineOfFile> {
+/**
+ * The lines of files, one after another, until the signal; those that end in .gz, as old logs do, are unpacked on the
+ * way.
+ */
+export async function* linesOfFiles (
+  files: readonly string[],
+  input: () => Readable,
+  signal: AbortSignal
+): AsyncGenerator<LineOfFile> {
   for (const file of files) {
     const bytes = file === inputName ? input() : bytesOf(file)
     // A pipe may say nothing for as long as it likes.
-    const letGo = (): void => { bytes.destroy() }
+    const letGo = (): void => {
+      bytes.destroy()
+    }
     signal.addEventListener('abort', letGo, { once: true })
     let number = 0
     try {
-      for await (const { text } of linesIn(bytes, mostBytes)) yield { file: file === inputName ? 'standard input' : file, number: ++number, text }
+      for await (const { text } of linesIn(bytes, mostBytes)) {
+        yield { file: file === inputName ? 'standard input' : file, number: ++number, text }
+      }
     } catch (error) {
       if (signal.aborted) return
-      throw new Error(`${file === inputName ? 'what is piped in' : file} cannot be read: ${(error as Error).message}`, { cause: error })
+      throw new Error(`${file === inputName ? 'what is piped in' : file} cannot be read: ${(error as Error).message}`, {
+        cause: error
+      })
     } finally {
       signal.removeEventListener('abort', letGo)
     }

@@ -1,7 +1,9 @@
 import { bytesIn, counted, grouped, perSecond, runLine, withBar } from './warm/progress.js'
 import { type Io } from '../app/io.js'
 
-/** What a run tells of itself: a line for people, how much of it is done where that is known, and facts for programs. */
+/**
+ * What a run tells of itself: a line for people, how much of it is done where that is known, and facts for programs.
+ */
 export interface Told {
   readonly line: string
   readonly share: number | undefined
@@ -39,7 +41,9 @@ export class Telling {
   constructor (options: TellingOptions, of: (tookMs: number) => Told) {
     this.#options = options
     this.#of = of
-    this.#timer = setInterval(() => { this.#tell() }, this.#isBar ? barEveryMs : lineEveryMs)
+    this.#timer = setInterval(() => {
+      this.#tell()
+    }, this.#isBar ? barEveryMs : lineEveryMs)
   }
 
   get #isBar (): boolean {
@@ -54,7 +58,11 @@ export class Telling {
 
   /** The last word: a sentence for people, facts for programs. */
   end (sentence: string, facts: object): void {
-    this.#say(this.#options.isJson ? `${JSON.stringify({ event: 'end', ...this.#of(this.tookMs).facts, ...facts })}\n` : sentence)
+    this.#say(
+      this.#options.isJson
+        ? `${JSON.stringify({ event: 'end', ...this.#of(this.tookMs).facts, ...facts })}\n`
+        : sentence
+    )
   }
 
   get tookMs (): number {
@@ -78,8 +86,19 @@ export class Telling {
 export function toldOf ({ entries, bytes, share, counts }: Entries, tookMs: number): Told {
   const rate = perSecond(entries, tookMs)
   return {
-    line: runLine(share, tookMs, [counted(entries, 'entry', 'entries'), `${grouped(Math.round(rate))}/s`, bytesIn(bytes)]),
+    line: runLine(share, tookMs, [
+      counted(entries, 'entry', 'entries'),
+      `${grouped(Math.round(rate))}/s`,
+      bytesIn(bytes)
+    ]),
     share,
-    facts: { entries, ...counts, bytes, seconds: Math.round(tookMs) / 1000, perSecond: Math.round(rate * 10) / 10, share: Math.round(share * 10_000) / 10_000 }
+    facts: {
+      entries,
+      ...counts,
+      bytes,
+      seconds: Math.round(tookMs) / 1000,
+      perSecond: Math.round(rate * 10) / 10,
+      share: Math.round(share * 10_000) / 10_000
+    }
   }
 }

@@ -18,8 +18,8 @@ export interface Attempt {
   readonly flaw: Flaw | undefined
 }
 
-// A node that hangs is asked each second whether it is mended, and so never more than eight times at once. Its first word is waited for as long as any answer of
-// it: who is to decide at the start may be slow.
+// A node that hangs is asked each second whether it is mended, and so never more than eight times at once. Its first
+// word is waited for as long as any answer of it: who is to decide at the start may be slow.
 const probeMs = 7000
 
 // Nothing was heard of it at all.
@@ -48,7 +48,13 @@ export class Attempts {
   }
 
   /** The same by a question that may be asked again, to find out whether it is mended. */
-  ask (member: Member, question: Question, look: Look, timeoutMs: number | undefined, signal: Recall | undefined): Promise<Attempt> {
+  ask (
+    member: Member,
+    question: Question,
+    look: Look,
+    timeoutMs: number | undefined,
+    signal: Recall | undefined
+  ): Promise<Attempt> {
     if (!member.health.isOpen) this.#lastAsked.set(member, question)
     return this.#tell(member, member.ask(question, timeoutMs, signal), look)
   }
@@ -62,7 +68,10 @@ export class Attempts {
     return answer
   }
 
-  /** A node that answers for itself while its reads fail is asked again, for nobody, the last thing before it was given up. */
+  /**
+   * A node that answers for itself while its reads fail is asked again, for nobody, the last thing before it was given
+   * up.
+   */
   async #askAgain (member: Member): Promise<void> {
     const question = this.#lastAsked.get(member)
     if (question === undefined || this.#askingAgain.has(member)) return
@@ -83,19 +92,29 @@ export class Attempts {
       const answer = await asked
       const flaw = this.#judge(answer, look)
       switch (flaw) {
-        case 'resting': health.rest(restOf(headerOf(answer, 'retry-after'), headerOf(answer, 'date'), this.#wallClockMs())); break
-        case 'sick': health.failed(`it answers ${answer.status}`, look === undefined); break
+        case 'resting':
+          health.rest(restOf(headerOf(answer, 'retry-after'), headerOf(answer, 'date'), this.#wallClockMs()))
+          break
+        case 'sick':
+          health.failed(`it answers ${answer.status}`, look === undefined)
+          break
         case 'untrue':
           health.failed('it gives answers that cannot be true')
           answer.rest?.destroy()
           break
-        case 'behind': case 'gone': case 'thin': case 'thin_behind': case undefined:
+        case 'behind':
+        case 'gone':
+        case 'thin':
+        case 'thin_behind':
+        case undefined:
           if (look === undefined) health.probed()
           else health.answered()
       }
       return { answer, flaw }
     } catch (error) {
-      if (error instanceof NodeFailure && !saysNothing(error)) health.failed(error.told, look === undefined || unreached.has(error.reason))
+      if (error instanceof NodeFailure && !saysNothing(error)) {
+        health.failed(error.told, look === undefined || unreached.has(error.reason))
+      }
       throw error
     } finally {
       health.ended()

@@ -4,9 +4,9 @@ import { type Member } from './member.js'
 import { type Route } from './route.js'
 
 /**
- * Why another node may do better than an answer: it cannot be true, and is never handed on; it is from behind what was shown; it says that the
- * node has forgotten what was asked for, or perhaps, by saying nothing of it, and that from behind what was shown; the node is sick; or it has
- * asked for rest.
+ * Why another node may do better than an answer: it cannot be true, and is never handed on; it is from behind what was
+ * shown; it says that the node has forgotten what was asked for, or perhaps, by saying nothing of it, and that from
+ * behind what was shown; the node is sick; or it has asked for rest.
  */
 export type Flaw = 'untrue' | 'behind' | 'gone' | 'thin' | 'thin_behind' | 'sick' | 'resting'
 
@@ -27,14 +27,21 @@ export function isOfItself ({ flaw }: Pick<Given, 'flaw'>): boolean {
   return flaw === 'sick' || flaw === 'resting'
 }
 
-/** Of the real answers, where no node gave a better one, the most telling: a node's own word on the question before one on itself. */
+/**
+ * Of the real answers, where no node gave a better one, the most telling: a node's own word on the question before one
+ * on itself.
+ */
 export function bestOf (given: readonly Given[], { events }: Pick<Route, 'events'>): Given | undefined {
   // One that lags and still knows of something is better than one that has forgotten it.
   const behind = given.find(({ flaw }) => flaw === 'behind')
-  // That events from a number on are gone is for the longest history to say; of pages the one that leaves out least is the best word.
+  // That events from a number on are gone is for the longest history to say; of pages the one that leaves out least is
+  // the best word.
   const longest = longestIn(given)
   const forgetful = events !== 'last' && longest?.flaw === 'gone' ? longest : fullestIn(given) ?? longest
-  if (forgetful !== undefined && (behind === undefined || (forgetful.flaw === 'thin' && behind.answer.body.length <= forgetful.answer.body.length))) return forgetful
+  if (
+    forgetful !== undefined &&
+    (behind === undefined || (forgetful.flaw === 'thin' && behind.answer.body.length <= forgetful.answer.body.length))
+  ) return forgetful
   const others = given.filter(given => !isForgetful(given))
   return others.sort((a, b) => rankOf(a.answer) - rankOf(b.answer) || byHead(a.answer, b.answer))[0]
 }

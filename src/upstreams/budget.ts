@@ -23,14 +23,17 @@ export interface Wish {
 export class NoTurn extends Error {}
 
 interface Waiter {
-  begin (turn: Turn): void
-  refuse (): void
+  begin(turn: Turn): void
+  refuse(): void
 }
 
 // With the limit of connections, how many reads may be under way or waiting for one.
 const waitingPerConnection = 8
 
-/** How much of a node is in use, and who waits for it: no more than so many at once, no more than so many a second, and no more waiting than can be served soon. */
+/**
+ * How much of a node is in use, and who waits for it: no more than so many at once, no more than so many a second, and
+ * no more waiting than can be served soon.
+ */
 export class Budget {
   /** How many may have their turn at once. */
   readonly maxConcurrent: number
@@ -57,9 +60,13 @@ export class Budget {
     return this.#own.size + this.#queue.size
   }
 
-  /** Whether more than is needed should not be asked: a client waits, or half of the connections or of the second is used up, by others than so many. */
+  /**
+   * Whether more than is needed should not be asked: a client waits, or half of the connections or of the second is
+   * used up, by others than so many.
+   */
   isTight (own = 0): boolean {
-    return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.maxConcurrent || this.#pace?.isHalfUsed(own) === true
+    return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.maxConcurrent ||
+      this.#pace?.isHalfUsed(own) === true
   }
 
   /** Whether more than half would be left after one more. */
@@ -89,10 +96,21 @@ export class Budget {
         this.#queue.remove(client, waiter)
       }
       const waiter: Waiter = {
-        begin: turn => { leave(); resolve(turn) },
-        refuse: () => { leave(); reject(new NoTurn('no turn')); this.#tellIfIdle() }
+        begin: turn => {
+          leave()
+          resolve(turn)
+        },
+        refuse: () => {
+          leave()
+          reject(new NoTurn('no turn'))
+          this.#tellIfIdle()
+        }
       }
-      const takeBack = (): void => { leave(); reject(signal?.reason); this.#tellIfIdle() }
+      const takeBack = (): void => {
+        leave()
+        reject(signal?.reason)
+        this.#tellIfIdle()
+      }
       const timer = setTimeout(waiter.refuse, timeoutMs)
       signal?.addEventListener('abort', takeBack, { once: true })
       if (isOwn) this.#own.add(waiter)
@@ -117,7 +135,7 @@ export class Budget {
   }
 
   #tellIfIdle (): void {
-    if (this.#underWay === 0 && this.waiting === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
+    if (this.#underWay === 0 && this.waiting === 0) { for (const resolve of this.#onIdle.splice(0)) resolve() }
   }
 
   get #hasTurn (): boolean {
@@ -126,7 +144,10 @@ export class Budget {
 
   // Whoever floods makes room for those who do not; what could not be served in time has no room at all (law 10).
   #makeRoom (client: string, timeoutMs: number): void {
-    const room = Math.min(this.maxConcurrent * waitingPerConnection - this.#underWay, this.#pace?.within(timeoutMs) ?? Infinity)
+    const room = Math.min(
+      this.maxConcurrent * waitingPerConnection - this.#underWay,
+      this.#pace?.within(timeoutMs) ?? Infinity
+    )
     if (this.#queue.size < room) return
     const other = this.#queue.lastOfMost(client)
     if (other === undefined) throw new NoTurn('too many wait')
@@ -140,7 +161,9 @@ export class Budget {
       this.#underWay--
       this.#serve()
       this.#tellIfIdle()
-    }, () => { this.#serve() })
+    }, () => {
+      this.#serve()
+    })
   }
 
   #serve (): void {
@@ -151,7 +174,8 @@ export class Budget {
     }
   }
 
-  // Its own questions come first, but never twice in a row while clients wait: a node that may be asked little would be asked nothing else.
+  // Its own questions come first, but never twice in a row while clients wait: a node that may be asked little would be
+  // asked nothing else.
   #next (): Waiter | undefined {
     const [own] = this.#own
     this.#wasOwn = own !== undefined && !(this.#wasOwn && this.#queue.size > 0)

@@ -39,8 +39,11 @@ export class Connections {
     // Lower case, since a configured header must replace ours whatever its spelling.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
     this.#lines = new Lines({ ...reach, hostname })
-    // A `ca` by itself would be believed instead of those that Node brings, and all of them are read once, not for each connection.
-    const vouched = caFile === null ? {} : { secureContext: createSecureContext({ ca: [...authorities, certificatesIn(caFile)] }) }
+    // A `ca` by itself would be believed instead of those that Node brings, and all of them are read once, not for each
+    // connection.
+    const vouched = caFile === null
+      ? {}
+      : { secureContext: createSecureContext({ ca: [...authorities, certificatesIn(caFile)] }) }
     this.#pool = new Pool(origin, {
       factory: this.#lines.make,
       connections: maxConcurrent,
@@ -55,11 +58,21 @@ export class Connections {
         ...vouched
       }
     })
-    this.#pool.on('disconnect', (_origin, _targets, error) => { if (!isOurEnd(error)) onLost?.() })
+    this.#pool.on('disconnect', (_origin, _targets, error) => {
+      if (!isOurEnd(error)) onLost?.()
+    })
   }
 
-  /** Sends a question and takes in what comes of it. Its turn is over when it is out of the way, be it answered, failed or taken back. */
-  ask ({ method, target, headers, about, body, isIdempotent }: Question, maxBytes: number, turn: Turn | undefined, onOver: () => void): Reception {
+  /**
+   * Sends a question and takes in what comes of it. Its turn is over when it is out of the way, be it answered, failed
+   * or taken back.
+   */
+  ask (
+    { method, target, headers, about, body, isIdempotent }: Question,
+    maxBytes: number,
+    turn: Turn | undefined,
+    onOver: () => void
+  ): Reception {
     const request: Dispatcher.DispatchOptions = {
       method: method as Dispatcher.HttpMethod,
       path: this.#prefix + target,
@@ -70,14 +83,16 @@ export class Connections {
     let triesLeft = isIdempotent ? 1 : 0
     const reception = new Reception({
       maxBytes: method === 'HEAD' ? undefined : maxBytes,
-      // A kept connection can die under a request that the node never saw; reads are idempotent, so one fresh try is right
-      // (RFC 9110, section 9.2.2). A connection that never carried an answer gets no such second chance.
+      // A kept connection can die under a request that the node never saw; reads are idempotent, so one fresh try is
+      // right (RFC 9110, section 9.2.2). A connection that never carried an answer gets no such second chance.
       asksAgain: error => {
         if (triesLeft-- <= 0 || !isDeadConnection(error)) return false
         this.#pool.dispatch(request, reception)
         return true
       },
-      onSent: () => { turn?.sent() },
+      onSent: () => {
+        turn?.sent()
+      },
       onOver: () => {
         onOver()
         turn?.over()
@@ -112,7 +127,8 @@ function certificatesIn (file: string): string {
   }
 }
 
-// What undici says of a connection that was ended since its question was taken back or the rest of an answer let go of: HTTP/1.1 has no other way to do so.
+// What undici says of a connection that was ended since its question was taken back or the rest of an answer let go of:
+// HTTP/1.1 has no other way to do so.
 function isOurEnd (error: Error): boolean {
   return error instanceof errors.InformationalError && error.message === 'aborted'
 }

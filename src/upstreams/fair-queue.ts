@@ -32,7 +32,10 @@ export class FairQueue<T extends object> {
     return waiter
   }
 
-  /** Who is to make room for a client's next one: the last of whoever has most, where the two have no more difference then than before. */
+  /**
+   * Who is to make room for a client's next one: the last of whoever has most, where the two have no more difference
+   * then than before.
+   */
   lastOfMost (client: string): T | undefined {
     let most = (this.#clients.get(client)?.size ?? 0) + 1
     let whose: Set<T> | undefined

@@ -15,14 +15,17 @@ import { type Recall } from './taking-back.js'
 export interface FleetOptions {
   readonly wallClockMs: () => number
   /** How far back the history goes that live nodes can serve, after every word of one. */
-  onOldest (oldest: Oldest): void
+  onOldest(oldest: Oldest): void
   /** Nobody is left to ask but who is fenced: resolves when it is known whether one has been mended. */
-  onNobody (): Promise<void>
+  onNobody(): Promise<void>
 }
 
 type Tries = (member: Member, timeoutMs: number | undefined, signal?: Recall) => Promise<Attempt>
 
-/** All nodes of the configuration: each question goes to the one that can best answer it, and to the next where that one fails. */
+/**
+ * All nodes of the configuration: each question goes to the one that can best answer it, and to the next where that one
+ * fails.
+ */
 export class Fleet {
   #members: readonly Member[]
   // How a second node is asked beside one that takes its time; undefined where that is not wished.
@@ -32,12 +35,19 @@ export class Fleet {
   readonly #attempts: Attempts
   #spared = 0
 
-  constructor (members: readonly Member[], hedges: Hedges | undefined, releases: Pick<LiveReleases, 'isGone'>, options: FleetOptions) {
+  constructor (
+    members: readonly Member[],
+    hedges: Hedges | undefined,
+    releases: Pick<LiveReleases, 'isGone'>,
+    options: FleetOptions
+  ) {
     this.#members = members
     this.#hedges = hedges
     this.#releases = releases
     this.#options = options
-    this.#attempts = new Attempts(options.wallClockMs, () => { this.#tellOldest() })
+    this.#attempts = new Attempts(options.wallClockMs, () => {
+      this.#tellOldest()
+    })
   }
 
   /** All of them, in the order of the configuration. */
@@ -51,25 +61,38 @@ export class Fleet {
     this.#hedges = hedges
   }
 
-  /** Asks one node after another until one answers; of those that did not, the most telling real answer. Throws where there was none. */
+  /**
+   * Asks one node after another until one answers; of those that did not, the most telling real answer. Throws where
+   * there was none.
+   */
   ask (question: Question, route: Route, look: Look): Promise<Answer> {
     const hedges = this.#hedges
     hedges?.earn()
-    return this.#inTurn(route, (member, timeoutMs, signal) => this.#attempts.ask(member, question, look, timeoutMs, signal), hedges)
+    return this.#inTurn(
+      route,
+      (member, timeoutMs, signal) => this.#attempts.ask(member, question, look, timeoutMs, signal),
+      hedges
+    )
   }
 
-  /** The same for what is handed on as it comes: another node is asked only before the first byte, and only where asking twice asks for nothing more. */
+  /**
+   * The same for what is handed on as it comes: another node is asked only before the first byte, and only where asking
+   * twice asks for nothing more.
+   */
   async pass (question: Question, route: Route, look: Look, signal: AbortSignal): Promise<Answer> {
     const ask: Asks = (member, timeoutMs) => member.pass(question, signal, timeoutMs)
     const tries: Tries = (member, timeoutMs) => this.#attempts.read(member, look, timeoutMs, ask)
     return question.isIdempotent ? await this.#inTurn(route, tries, undefined, signal) : await this.#once(route, tries)
   }
 
-  /** Asks, once, one that has turns to spare, each of several in its turn; undefined where there is none, or it fails. */
+  /**
+   * Asks, once, one that has turns to spare, each of several in its turn; undefined where there is none, or it fails.
+   */
   async askSpare (question: Question, wanted: Spare, look: Look): Promise<Word | undefined> {
     const able = spareIn(this.#members, wanted)
     const member = able[this.#spared++ % able.length]
-    const attempt = member && await this.#attempts.ask(member, question, look, undefined, undefined).catch(() => undefined)
+    const attempt = member &&
+      await this.#attempts.ask(member, question, look, undefined, undefined).catch(() => undefined)
     if (member === undefined || attempt === undefined) return undefined
     if (attempt.flaw === undefined) return { node: member.node.name, answer: attempt.answer }
     attempt.answer.rest?.destroy()
@@ -83,7 +106,8 @@ export class Fleet {
 
   /** Whether a version is gone from all of them, by the windows that they last stamped on an answer (law 11). */
   lacks (version: bigint): boolean {
-    return this.#unfenced.length > 0 && this.#unfenced.every(({ window }) => window !== undefined && version < window.oldest)
+    return this.#unfenced.length > 0 &&
+      this.#unfenced.every(({ window }) => window !== undefined && version < window.oldest)
   }
 
   /** Whether asking once more may find one further than the last: a single address may have several nodes behind it. */
@@ -92,7 +116,9 @@ export class Fleet {
     return only !== undefined && others.length === 0 && version <= only.standing.furthest
   }
 
-  /** Whether no live node runs a release any more; while none is known to live, every entry counts as current (law 8). */
+  /**
+   * Whether no live node runs a release any more; while none is known to live, every entry counts as current (law 8).
+   */
   isGone (release: string): boolean {
     return this.#members.some(({ isUp }) => isUp) && this.#releases.isGone(release)
   }
@@ -105,7 +131,8 @@ export class Fleet {
   /** The node to be asked of its chain: one that is believed, else one that answers. */
   get witness (): Member | undefined {
     const unfenced = this.#unfenced
-    return unfenced.find(({ isUp, isBelieved }) => isUp && isBelieved) ?? unfenced.find(({ node }) => node.up) ?? unfenced[0]
+    return unfenced.find(({ isUp, isBelieved }) => isUp && isBelieved) ?? unfenced.find(({ node }) => node.up) ??
+      unfenced[0]
   }
 
   get #unfenced (): Member[] {
@@ -126,13 +153,18 @@ export class Fleet {
     const flawed: Given[] = []
     const failures: unknown[] = []
     // Chosen anew for each attempt: what one has said of itself, or of how it is, may put another before the rest.
-    const left = (): Member[] => inOrder(this.#unfenced, route).filter(candidate => !tried.has(candidate) && mayDoBetter(candidate, route, flawed))
+    const left = (): Member[] =>
+      inOrder(this.#unfenced, route).filter(candidate => !tried.has(candidate) && mayDoBetter(candidate, route, flawed))
     for (;;) {
       const [member, ...others] = left()
       if (member === undefined || signal?.aborted === true) break
       const asks = (one: Member, taking?: Recall): Promise<Attempt> => {
         tried.add(one)
-        return tries(one, others.some(other => other !== one && isPromising(other, route)) ? one.node.timeoutMs / 2 : undefined, taking)
+        return tries(
+          one,
+          others.some(other => other !== one && isPromising(other, route)) ? one.node.timeoutMs / 2 : undefined,
+          taking
+        )
       }
       const came = hedges === undefined || others.length === 0
         ? [await settled(member, asks(member))]
@@ -149,8 +181,9 @@ export class Fleet {
   }
 
   /**
-   * What is handed on where no node answered as it should: what a sick one says of itself only where each was asked, since one that had no turn left may answer soon;
-   * that history is gone, or never was, only where none that may have it was out of reach (law 11).
+   * What is handed on where no node answered as it should: what a sick one says of itself only where each was asked,
+   * since one that had no turn left may answer soon; that history is gone, or never was, only where none that may have
+   * it was out of reach (law 11).
    */
   #settledOn (flawed: readonly Given[], route: Route, failures: readonly unknown[]): Answer {
     const unasked = failures.find(wasNotAsked)
@@ -159,8 +192,12 @@ export class Fleet {
     letGo(flawed.filter(given => given !== best))
     if (best === undefined) throw failure
     const longest = isForgetful(best) ? longestIn(flawed) : undefined
-    const hasSpoken = (member: Member): boolean => flawed.some(given => given.member === member && (isForgetful(given) || given.flaw === 'behind'))
-    if (longest === undefined || !this.#unfenced.some(member => !hasSpoken(member) && remembersMore(member, route, longest.member))) return best.answer
+    const hasSpoken = (member: Member): boolean =>
+      flawed.some(given => given.member === member && (isForgetful(given) || given.flaw === 'behind'))
+    if (
+      longest === undefined ||
+      !this.#unfenced.some(member => !hasSpoken(member) && remembersMore(member, route, longest.member))
+    ) return best.answer
     letGo([best])
     throw failure
   }
@@ -175,9 +212,12 @@ export class Fleet {
   }
 }
 
-// Where one has forgotten, or has nothing, only one that remembers more can do better; where it lags besides, whoever is ahead may.
+// Where one has forgotten, or has nothing, only one that remembers more can do better; where it lags besides, whoever
+// is ahead may.
 function mayDoBetter (candidate: Member, route: Route, flawed: readonly Given[]): boolean {
-  return flawed.every(given => (given.flaw !== 'gone' && given.flaw !== 'thin') || mayStillHave(candidate, route, given.member))
+  return flawed.every(given =>
+    (given.flaw !== 'gone' && given.flaw !== 'thin') || mayStillHave(candidate, route, given.member)
+  )
 }
 
 // Worth half of the time: who is down would only take it from the one that answers.

@@ -4,8 +4,9 @@ const slackUsec = 3_600_000_000n
 const insistedMs = 2000
 
 /**
- * Keeps a time that nobody can know yet from being believed for one answer: it would put every true one after it in the wrong, as of an older chain (law 7). Where it
- * is this machine that has the wrong time, a node is believed as soon as it has said so for a moment, and from then on by its own clock.
+ * Keeps a time that nobody can know yet from being believed for one answer: it would put every true one after it in the
+ * wrong, as of an older chain (law 7). Where it is this machine that has the wrong time, a node is believed as soon as
+ * it has said so for a moment, and from then on by its own clock.
  */
 export class Foresight {
   readonly #now: () => number
@@ -31,6 +32,7 @@ export class Foresight {
 
   #isAhead (timestampUsec: bigint): boolean {
     // A node's first word is all that is known of its time.
-    return this.#latestUsec !== undefined && timestampUsec > this.#latestUsec + slackUsec && Number(timestampUsec - slackUsec) > this.#wallClockMs() * 1000
+    return this.#latestUsec !== undefined && timestampUsec > this.#latestUsec + slackUsec &&
+      Number(timestampUsec - slackUsec) > this.#wallClockMs() * 1000
   }
 }

@@ -25,7 +25,9 @@ export class Health {
     this.#now = now
   }
 
-  /** Whether it has failed so often that it is asked only where nobody else is left, and looked at from time to time. */
+  /**
+   * Whether it has failed so often that it is asked only where nobody else is left, and looked at from time to time.
+   */
   get isOpen (): boolean {
     return this.#failures >= maxFailures
   }
@@ -84,12 +86,17 @@ export class Health {
     this.#lastFailure = undefined
   }
 
-  /** It was asked of itself and has answered: it is mended where it did not do that before; while reads alone fail, that is no answer to them. */
+  /**
+   * It was asked of itself and has answered: it is mended where it did not do that before; while reads alone fail, that
+   * is no answer to them.
+   */
   probed (): void {
     if (this.#isDead || this.#failures === 0) this.answered()
   }
 
-  /** How long an answer was waited for in vain: how long it would have taken is not known, but for that it is longer. */
+  /**
+   * How long an answer was waited for in vain: how long it would have taken is not known, but for that it is longer.
+   */
   tookLonger (waitedMs: number, isRead = false): void {
     if (waitedMs > (this.#tookMs ?? 0)) this.took(waitedMs, isRead)
   }

@@ -4,7 +4,10 @@ import { HedgeBucket } from './hedge-bucket.js'
 import { type Member } from './member.js'
 import { type Recall, TakingBack } from './taking-back.js'
 
-/** What came of asking a second node beside one that takes its time: its answer was taken, that of the first was, or neither was one to take. */
+/**
+ * What came of asking a second node beside one that takes its time: its answer was taken, that of the first was, or
+ * neither was one to take.
+ */
 export const hedgeResults = ['won', 'lost', 'failed'] as const
 
 /** One of the closed list. */
@@ -12,7 +15,7 @@ export type HedgeResult = typeof hedgeResults[number]
 
 /** What hedging tells of its work, for the metrics. */
 export interface HedgeTally {
-  hedged (result: HedgeResult): void
+  hedged(result: HedgeResult): void
 }
 
 /** What an operator allows of it. */
@@ -50,7 +53,10 @@ export class Hedges {
     this.#bucket.earn()
   }
 
-  /** What came of each that was asked, in that order; what is left of the other when one has given an answer to take is taken back. */
+  /**
+   * What came of each that was asked, in that order; what is left of the other when one has given an answer to take is
+   * taken back.
+   */
   async ask (first: Member, findSecond: () => Member | undefined, asks: AsksMember): Promise<readonly Tried[]> {
     const mine = new Trial(first, asks)
     const second = await this.#whenSlow(mine, findSecond)
@@ -68,9 +74,10 @@ export class Hedges {
     return [sooner, later]
   }
 
-  // Looked at again while it takes ever longer, since what is granted is granted rather to those that hang than to those that are a little late.
+  // Looked at again while it takes ever longer, since what is granted is granted rather to those that hang than to
+  // those that are a little late.
   async #whenSlow ({ member, came }: Trial, findSecond: () => Member | undefined): Promise<Member | undefined> {
-    for (let waitMs = Math.max(1, member.health.reads.p95 ?? this.#afterMs); ; waitMs *= 2) {
+    for (let waitMs = Math.max(1, member.health.reads.p95 ?? this.#afterMs);; waitMs *= 2) {
       if (!await isLate(came, waitMs)) return undefined
       // Where much is asked already, asking more would make all of it slower; what is waited for itself is no reason.
       const second = member.node.budget.isTight(1) ? undefined : findSecond()
@@ -94,14 +101,18 @@ class Trial {
   /** Nobody waits for it any longer, nor reads what may have come in this very moment. */
   takeBack (): void {
     this.#taking.takeBack()
-    this.came.then(({ attempt }) => { attempt?.answer.rest?.destroy() }, () => {})
+    this.came.then(({ attempt }) => {
+      attempt?.answer.rest?.destroy()
+    }, () => {})
   }
 }
 
 // Every read passes here, and a race of promises costs more than this.
 async function isLate (came: Promise<Tried>, ms: number): Promise<boolean> {
   return await new Promise(resolve => {
-    const inTime = whenLate(ms, () => { resolve(true) })
+    const inTime = whenLate(ms, () => {
+      resolve(true)
+    })
     came.then(() => {
       inTime()
       resolve(false)

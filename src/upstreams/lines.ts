@@ -15,7 +15,8 @@ export interface LinesOptions {
 }
 
 const usualMs = 15_000
-// An answer that stays the same for two looks is where the name leads; of a name that has another answer each time an address may come again much later.
+// An answer that stays the same for two looks is where the name leads; of a name that has another answer each time an
+// address may come again much later.
 const steadyLooks = 1.8
 const forgottenLooks = 40
 
@@ -43,7 +44,9 @@ class Line extends Client {
     this.#isLeaving = false
   }
 
-  /** Its name leads elsewhere: it ends when it is not asked anything, and the next question goes where the name leads. */
+  /**
+   * Its name leads elsewhere: it ends when it is not asked anything, and the next question goes where the name leads.
+   */
   leave (): void {
     this.#isLeaving = true
     this.#endIfIdle()
@@ -60,8 +63,9 @@ class Line extends Client {
 }
 
 /**
- * The connections of a pool follow the name of the node: those to an address that the name does not lead to any more are ended, though it may still answer.
- * Names of which each answer is a part of many addresses do not have theirs ended for that.
+ * The connections of a pool follow the name of the node: those to an address that the name does not lead to any more
+ * are ended, though it may still answer. Names of which each answer is a part of many addresses do not have theirs
+ * ended for that.
  */
 export class Lines {
   /** What a socket asks for the address; undefined where there is no name. */
@@ -76,10 +80,17 @@ export class Lines {
     const { hostname, lookEveryMs = usualMs } = options
     this.#options = options
     if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) return
-    const names = new Names({ ...options, onAnswer: (_hostname, addresses) => { this.#answered(addresses) } })
+    const names = new Names({
+      ...options,
+      onAnswer: (_hostname, addresses) => {
+        this.#answered(addresses)
+      }
+    })
     this.lookup = names.lookup
     // A process that has not asked the node yet is to know where it was, too.
-    const look = (): void => { names.look(hostname).catch(() => {}) }
+    const look = (): void => {
+      names.look(hostname).catch(() => {})
+    }
     this.#timer = setInterval(look, lookEveryMs).unref()
     look()
   }
@@ -108,7 +119,9 @@ export class Lines {
   #opened (line: Line, socket: Socket): void {
     line.opened(socket, this.#options.now())
     this.#open.add(line)
-    socket.once('close', () => { this.#open.delete(line) })
+    socket.once('close', () => {
+      this.#open.delete(line)
+    })
   }
 
   #answered (addresses: readonly LookupAddress[]): void {

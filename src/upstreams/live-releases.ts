@@ -1,7 +1,9 @@
 // Behind one address with nodes of two releases each poll may meet another; one that is not met for so long is gone.
 const mixedMs = 60_000
 
-/** Which releases live nodes run (law 8): those of this process's own nodes, and those that the other replicas tell of. */
+/**
+ * Which releases live nodes run (law 8): those of this process's own nodes, and those that the other replicas tell of.
+ */
 export class LiveReleases {
   readonly #now: () => number
   readonly #nodes = new Map<string, NodeReleases>()

@@ -120,7 +120,10 @@ export class Member implements Choice {
     this.standing.forget()
   }
 
-  /** A connection was lost: it may have been started anew, with another chain, between two questions. Whether it is doubted from now on. */
+  /**
+   * A connection was lost: it may have been started anew, with another chain, between two questions. Whether it is
+   * doubted from now on.
+   */
   lost (): boolean {
     this.#wasLost = true
     if (this.#options.hasPeers()) this.#doubtWhoWasLost()
@@ -136,7 +139,9 @@ export class Member implements Choice {
       if (!speaksOfNode(answer)) this.health.took(now() - started, isRead)
     } catch (error) {
       // What was waited for in vain is what it costs to ask it.
-      if (error instanceof NodeFailure && (error.reason === 'timeout' || (isRead && error.reason === 'taken_back'))) this.health.tookLonger(now() - started, isRead)
+      if (error instanceof NodeFailure && (error.reason === 'timeout' || (isRead && error.reason === 'taken_back'))) {
+        this.health.tookLonger(now() - started, isRead)
+      }
       throw error
     } finally {
       this.#isBelieved &&= this.node.up
@@ -157,7 +162,9 @@ export class Member implements Choice {
 
   // What bears no position, of a node that is still to be compared, may be of any chain.
   #proven (answer: Answer): Answer {
-    if (this.#isBelieved || answer.stamped !== undefined || !this.#options.hasPeers() || speaksOfNode(answer)) return answer
+    if (this.#isBelieved || answer.stamped !== undefined || !this.#options.hasPeers() || speaksOfNode(answer)) {
+      return answer
+    }
     answer.rest?.destroy()
     throw new NodeFailure(this.node.name, 'garbage', undefined)
   }
@@ -169,7 +176,9 @@ export class Member implements Choice {
 
   // Whoever asked waits no longer for the comparison than for the answer itself.
   async #compare (stamped: StampedPosition, leftMs: number): Promise<void> {
-    this.#welcoming ??= this.#welcome(stamped).finally(() => { this.#welcoming = undefined })
+    this.#welcoming ??= this.#welcome(stamped).finally(() => {
+      this.#welcoming = undefined
+    })
     const done = await within(Math.max(0, leftMs), this.#welcoming.then(() => 'compared'))
     if (done === undefined) throw new NodeFailure(this.node.name, 'timeout', undefined)
   }

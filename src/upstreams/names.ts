@@ -39,10 +39,12 @@ interface Known {
 
 // Those who connect in one go ask once.
 const freshMs = 1000
-// Whoever resolves and says nothing for so long, or this part of the time, is not waited for where an answer of before is known (RFC 8767, section 5).
+// Whoever resolves and says nothing for so long, or this part of the time, is not waited for where an answer of before
+// is known (RFC 8767, section 5).
 const slowMs = 1000
 const slowShare = 1 / 5
-// So that it is told as what it is, and not as a node that says nothing; the first word of a node is waited for 7 s at most.
+// So that it is told as what it is, and not as a node that says nothing; the first word of a node is waited for 7 s at
+// most.
 const longestMs = 6500
 const wholeShare = 0.9
 // For so long an answer of before will do while there is none (RFC 8767, section 5).
@@ -51,8 +53,8 @@ const staleMs = 86_400_000
 const mostNames = 256
 
 /**
- * Where names lead. The system resolves two names at a time and no more, for as long as they take; so each is asked for once at a time, or one that hangs
- * would keep all others from being found.
+ * Where names lead. The system resolves two names at a time and no more, for as long as they take; so each is asked for
+ * once at a time, or one that hangs would keep all others from being found.
  */
 export class Names {
   readonly #options: NamesOptions
@@ -72,11 +74,16 @@ export class Names {
         if (all === true) callback(null, [...found])
         else callback(null, first?.address ?? '', first?.family)
       },
-      (error: Error) => { callback(error, []) }
+      (error: Error) => {
+        callback(error, [])
+      }
     )
   }
 
-  /** Where a name leads now, as far as that can be told in time; else where it led last. One of several takes its turn to be the first. */
+  /**
+   * Where a name leads now, as far as that can be told in time; else where it led last. One of several takes its turn
+   * to be the first.
+   */
   async addressesOf (hostname: string): Promise<readonly LookupAddress[]> {
     const known = this.#knownOf(hostname)
     return turned(await this.#find(hostname, known), known.turns++)
@@ -108,7 +115,12 @@ export class Names {
 
   #ask (hostname: string, known: Known): Asked {
     if (known.asked !== undefined) return known.asked
-    const asked = { atMs: this.#options.now(), answer: this.#askOnce(hostname, known).finally(() => { known.asked = undefined }) }
+    const asked = {
+      atMs: this.#options.now(),
+      answer: this.#askOnce(hostname, known).finally(() => {
+        known.asked = undefined
+      })
+    }
     asked.answer.catch(() => {})
     known.asked = asked
     return asked
@@ -138,11 +150,15 @@ export class Names {
 
 async function resolveAtSystem (hostname: string): Promise<readonly LookupAddress[]> {
   return await new Promise((resolve, reject) => {
-    lookupAtSystem(hostname, { all: true }, (error, addresses) => { if (error === null) resolve(addresses); else reject(error) })
+    lookupAtSystem(hostname, { all: true }, (error, addresses) => {
+      if (error === null) resolve(addresses)
+      else reject(error)
+    })
   })
 }
 
-// A burst of connections to a name with several addresses is not all for the first; which family is better is the system's to say.
+// A burst of connections to a name with several addresses is not all for the first; which family is better is the
+// system's to say.
 function turned (addresses: readonly LookupAddress[], turns: number): readonly LookupAddress[] {
   const alike = addresses.filter(({ family }) => family === addresses[0]?.family)
   const at = turns % Math.max(1, alike.length)

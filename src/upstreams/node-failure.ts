@@ -3,7 +3,17 @@ import { Unresolved } from './names.js'
 import { NoTurn } from './budget.js'
 
 /** Why no whole answer came: the closed list that the upstream metric shows in place of a status. */
-export const failureReasons = ['timeout', 'refused', 'cut_short', 'garbage', 'unreachable', 'unresolved', 'busy', 'exhausted', 'taken_back'] as const
+export const failureReasons = [
+  'timeout',
+  'refused',
+  'cut_short',
+  'garbage',
+  'unreachable',
+  'unresolved',
+  'busy',
+  'exhausted',
+  'taken_back'
+] as const
 
 // What this machine has run out of.
 const ours = new Set<unknown>(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
@@ -37,7 +47,10 @@ export function isDeadConnection (error: unknown): boolean {
   return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0
 }
 
-/** Whether a node was never asked, for lack of a turn or of what this machine has run out of: it may well have the answer. */
+/**
+ * Whether a node was never asked, for lack of a turn or of what this machine has run out of: it may well have the
+ * answer.
+ */
 export function wasNotAsked (error: unknown): boolean {
   return error instanceof NodeFailure && (error.reason === 'busy' || error.reason === 'exhausted')
 }
@@ -51,9 +64,13 @@ function reasonOf (error: unknown): FailureReason {
   if (error instanceof NoTurn) return 'busy'
   if (error instanceof Unresolved) return 'unresolved'
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return 'garbage'
-  if (error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
-    error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError') return 'timeout'
-  if (error instanceof errors.SocketError || error instanceof errors.ResponseContentLengthMismatchError) return 'cut_short'
+  if (
+    error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
+    error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError'
+  ) return 'timeout'
+  if (error instanceof errors.SocketError || error instanceof errors.ResponseContentLengthMismatchError) {
+    return 'cut_short'
+  }
   if (nameOf(error) === 'AbortError') return 'taken_back'
   const code = codeOf(error)
   if (code === 'ECONNREFUSED') return 'refused'

@@ -25,12 +25,17 @@ export interface NodeOptions extends Reach {
 
 /** What carries a question to a node and brings what comes of it. */
 export interface Transport {
-  ask (question: Question, maxBytes: number, turn: Turn | undefined, onOver: () => void): Pick<Reception, 'received' | 'giveUp'>
+  ask(
+    question: Question,
+    maxBytes: number,
+    turn: Turn | undefined,
+    onOver: () => void
+  ): Pick<Reception, 'received' | 'giveUp'>
 }
 
 /** Told of everything that was asked of a node and how it ended. */
 export interface NodeTally {
-  asked (node: string, endpoint: string, status: string, seconds: number): void
+  asked(node: string, endpoint: string, status: string, seconds: number): void
 }
 
 /** One full node: its connections, how much may be asked of it, and what it last said of itself. */
@@ -81,7 +86,10 @@ export class LedgerNode {
     return this.#options.timeoutMs
   }
 
-  /** Asks once and gathers the answer, unless it is too large; the signal takes the question back. Throws a NodeFailure when no answer came. */
+  /**
+   * Asks once and gathers the answer, unless it is too large; the signal takes the question back. Throws a NodeFailure
+   * when no answer came.
+   */
   ask (question: Question, timeoutMs = this.#options.timeoutMs, signal?: Recall): Promise<Answer> {
     return this.#ask(question, this.#options.maxGatheredBytes, timeoutMs, signal)
   }
@@ -102,11 +110,19 @@ export class LedgerNode {
     return this.#ask(question, 0, timeoutMs, signal)
   }
 
-  async #ask (question: Question, maxBytes: number, timeoutMs: number, signal: Recall | undefined, by: Transport = this.#connections): Promise<Answer> {
+  async #ask (
+    question: Question,
+    maxBytes: number,
+    timeoutMs: number,
+    signal: Recall | undefined,
+    by: Transport = this.#connections
+  ): Promise<Answer> {
     const { now } = this.#options
     const { client, isOwn = false } = question
     const started = now()
-    const tell = (status: string): void => { if (by === this.#connections) this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000) }
+    const tell = (status: string): void => {
+      if (by === this.#connections) this.#tally.asked(this.name, question.endpoint, status, (now() - started) / 1000)
+    }
     let leftMs = timeoutMs
     try {
       if (signal?.aborted === true) throw signal.reason
@@ -123,7 +139,8 @@ export class LedgerNode {
       return answer
     } catch (error) {
       const failure = this.#failureOf(error, leftMs, timeoutMs)
-      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was answered, or never sent.
+      // Who takes a question back says nothing of the node, nor does one that was lost in silence before another was
+      // answered, or never sent.
       const isOld = failure.reason === 'timeout' && started < this.#answeredAt
       if (signal?.aborted !== true && !isOld && !saysNothing(failure)) this.#up = false
       tell(failure.reason)
@@ -139,7 +156,9 @@ export class LedgerNode {
   // A node that was left with less than half of the time, since others came first, has not failed.
   #failureOf (error: unknown, leftMs: number, timeoutMs: number): NodeFailure {
     const failure = NodeFailure.of(this.name, error)
-    return failure.reason === 'timeout' && leftMs < timeoutMs / 2 ? NodeFailure.of(this.name, new NoTurn('too late')) : failure
+    return failure.reason === 'timeout' && leftMs < timeoutMs / 2
+      ? NodeFailure.of(this.name, new NoTurn('too late'))
+      : failure
   }
 
   /** Ends every connection; whoever waits for an answer gets a failure. */
@@ -148,12 +167,23 @@ export class LedgerNode {
     await this.#connections.close()
   }
 
-  async #askOnce (question: Question, maxBytes: number, timeoutMs: number, signal: Recall | undefined, by: Transport, turn: Turn | undefined): Promise<Answer> {
+  async #askOnce (
+    question: Question,
+    maxBytes: number,
+    timeoutMs: number,
+    signal: Recall | undefined,
+    by: Transport,
+    turn: Turn | undefined
+  ): Promise<Answer> {
     // Taken before the question leaves: an upgrade in between makes an entry look old, never look new.
     const release = this.#release
-    const takeBack = (): void => { if (signal !== undefined) reception.giveUp(signal.reason) }
+    const takeBack = (): void => {
+      if (signal !== undefined) reception.giveUp(signal.reason)
+    }
     // A body that is handed on as it comes may take as long as its reader does; the turn is its until it ends.
-    const reception = by.ask(question, maxBytes, turn, () => { signal?.removeEventListener('abort', takeBack) })
+    const reception = by.ask(question, maxBytes, turn, () => {
+      signal?.removeEventListener('abort', takeBack)
+    })
     const inTime = whenLate(timeoutMs, () => {
       reception.giveUp(new DOMException('no answer in time', 'TimeoutError'))
       // Who says nothing any more may have been started anew.
@@ -168,7 +198,16 @@ export class LedgerNode {
         rest?.destroy()
         throw new NodeFailure(this.name, 'garbage', undefined)
       }
-      return { status, headers, body, rest, isFramed: isFramed(headers), stamped: this.#positionIn(headers), release, isVetoVoid: this.#options.ignoreCacheControl }
+      return {
+        status,
+        headers,
+        body,
+        rest,
+        isFramed: isFramed(headers),
+        stamped: this.#positionIn(headers),
+        release,
+        isVetoVoid: this.#options.ignoreCacheControl
+      }
     } finally {
       inTime()
     }

@@ -15,11 +15,21 @@ export interface Question {
   readonly client?: string | undefined
   /** Varve asks for itself, how the node is and where it stands. */
   readonly isOwn?: boolean
-  /** Whether asking twice asks for nothing more, so that a dead connection may be answered by another (RFC 9110, section 9.2.2). */
+  /**
+   * Whether asking twice asks for nothing more, so that a dead connection may be answered by another (RFC 9110, section
+   * 9.2.2).
+   */
   readonly isIdempotent: boolean
 }
 
 /** What a node is asked of itself, for nobody. */
 export function questionOfItself (target: string): Question {
-  return { endpoint: 'other', method: 'GET', target, headers: { accept: mediaTypes.json }, isIdempotent: true, isOwn: true }
+  return {
+    endpoint: 'other',
+    method: 'GET',
+    target,
+    headers: { accept: mediaTypes.json },
+    isIdempotent: true,
+    isOwn: true
+  }
 }

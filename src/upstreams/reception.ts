@@ -22,8 +22,9 @@ export interface ReceptionOptions {
 }
 
 /**
- * Takes in one answer: gathers its body up to a number of bytes; what is longer is handed over as its beginning and the rest to come.
- * It hears the connection itself, since a stream and a signal for every answer took longer than all that a miss does besides.
+ * Takes in one answer: gathers its body up to a number of bytes; what is longer is handed over as its beginning and the
+ * rest to come. It hears the connection itself, since a stream and a signal for every answer took longer than all that
+ * a miss does besides.
  */
 export class Reception implements Dispatcher.DispatchHandler {
   /** Fails as soon as it is given up, also while the question waits for a connection. */
@@ -41,7 +42,9 @@ export class Reception implements Dispatcher.DispatchHandler {
 
   constructor (options: ReceptionOptions) {
     this.#options = options
-    this.received = new Promise((resolve, reject) => { this.#settle = { resolve, reject } })
+    this.received = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
   }
 
   /** Nobody waits for it any longer; a question that waits for a connection is taken back when it gets one. */
@@ -100,7 +103,9 @@ export class Reception implements Dispatcher.DispatchHandler {
   #resolve (rest: Readable | undefined): void {
     const [first, second] = this.#gathered
     const body = first !== undefined && second === undefined ? first : Buffer.concat(this.#gathered)
-    if (this.#head !== undefined) this.#settle?.resolve({ status: this.#head.status, headers: this.#head.headers, body, rest })
+    if (this.#head !== undefined) {
+      this.#settle?.resolve({ status: this.#head.status, headers: this.#head.headers, body, rest })
+    }
   }
 
   #handOver (controller: Dispatcher.DispatchController): void {
@@ -109,13 +114,16 @@ export class Reception implements Dispatcher.DispatchHandler {
     const rest = new Readable({
       // The same on every line of Node: a reader who waits costs no more than this.
       highWaterMark: 16_384,
-      read: () => { controller.resume() },
+      read: () => {
+        controller.resume()
+      },
       destroy: (error, done) => {
         if (!this.#isOver) controller.abort(error ?? new Error('nobody reads the rest'))
         done(error)
       }
     })
-    // Who lets go of what has come whole, but was never read, would end the process: nobody else listens for that error.
+    // Who lets go of what has come whole, but was never read, would end the process: nobody else listens for that
+    // error.
     rest.on('error', () => {})
     this.#rest = rest
     this.#resolve(rest)

@@ -1,8 +1,8 @@
 const usualMs = 1000
 
 /**
- * For how long a Retry-After asks to be left alone, in seconds or until a date (RFC 9110, section 10.2.3); for a moment where it says nothing
- * that is known. The answer's own date counts for now, where it bears one: clocks differ.
+ * For how long a Retry-After asks to be left alone, in seconds or until a date (RFC 9110, section 10.2.3); for a moment
+ * where it says nothing that is known. The answer's own date counts for now, where it bears one: clocks differ.
  */
 export function restOf (retryAfter: string | undefined, date: string | undefined, wallClockMs: number): number {
   const text = retryAfter?.trim() ?? ''

@@ -7,7 +7,10 @@ export interface Route {
   readonly version: bigint | undefined
   /** The version that the answer must have been read at, or after (law 5). */
   readonly atLeast: bigint | undefined
-  /** Events name no version: whose history is the longest is asked first (law 11), be it for those from a number on or for the last ones. */
+  /**
+   * Events name no version: whose history is the longest is asked first (law 11), be it for those from a number on or
+   * for the last ones.
+   */
   readonly events: 'from' | 'last' | undefined
 }
 
@@ -23,23 +26,30 @@ export interface Choice {
 }
 
 /**
- * The nodes that a question can be put to, the best first: those whose window holds the version; of them the well before the sick and those that
- * are still to be compared, and of equals those that may be asked at once, then the least loaded. Where no window holds it, the one that comes nearest; the others are for where that one
- * fails. Those that nothing is known of may have it, and those that are behind one that has it may have it by now.
+ * The nodes that a question can be put to, the best first: those whose window holds the version; of them the well
+ * before the sick and those that are still to be compared, and of equals those that may be asked at once, then the
+ * least loaded. Where no window holds it, the one that comes nearest; the others are for where that one fails. Those
+ * that nothing is known of may have it, and those that are behind one that has it may have it by now.
  */
 export function inOrder<T extends Choice> (nodes: readonly T[], route: Route): T[] {
   const { version } = route
   // Who is alone is asked, whatever is known of it.
   if (nodes.length === 1) return [...nodes]
-  const best = (a: T, b: T): number => byFitness(a, b) || byHistory(a, b, route) || byHead(a, b, route) || byTurn(a, b) || a.health.load - b.health.load
+  const best = (a: T, b: T): number =>
+    byFitness(a, b) || byHistory(a, b, route) || byHead(a, b, route) || byTurn(a, b) || a.health.load - b.health.load
   if (version === undefined) return nodes.toSorted(best)
   const unknown = nodes.filter(({ window }) => window === undefined).sort(best)
   const able = nodes.filter(({ window }) => window !== undefined && holds(window, version)).sort(best)
-  const others = nodes.filter(({ window }) => window !== undefined && !holds(window, version)).sort((a, b) => byFitness(a, b) || compare(distanceTo(a, version), distanceTo(b, version)))
+  const others = nodes.filter(({ window }) => window !== undefined && !holds(window, version)).sort((a, b) =>
+    byFitness(a, b) || compare(distanceTo(a, version), distanceTo(b, version))
+  )
   const behind = others.filter(({ window }) => window !== undefined && window.head < version)
   if (able.length > 0) return [...able, ...unknown, ...behind]
-  // Who is ahead of all is surely asked of what is ahead of that one; what nobody has any more may be where nobody was heard.
-  return behind.length > 0 ? [...behind.filter(isFit), ...unknown, ...others.filter(node => !isFit(node) || !behind.includes(node))] : [...unknown, ...others]
+  // Who is ahead of all is surely asked of what is ahead of that one; what nobody has any more may be where nobody was
+  // heard.
+  return behind.length > 0
+    ? [...behind.filter(isFit), ...unknown, ...others.filter(node => !isFit(node) || !behind.includes(node))]
+    : [...unknown, ...others]
 }
 
 /** Whether a node has a version by its last word, or may have it, having said none. */
@@ -57,7 +67,8 @@ export function remembersMore ({ window }: Choice, { version }: Route, forgetful
 /** Whether another node is to be asked for what one has forgotten; further ahead the last events are others. */
 export function mayStillHave (node: Choice, route: Route, forgetful: Choice): boolean {
   if (remembersMore(node, route, forgetful)) return true
-  return route.events === 'last' && node.window !== undefined && forgetful.window !== undefined && node.window.head > forgetful.window.head
+  return route.events === 'last' && node.window !== undefined && forgetful.window !== undefined &&
+    node.window.head > forgetful.window.head
 }
 
 /** Whether a node's answer is surely as good as that of another. */

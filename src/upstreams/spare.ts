@@ -17,10 +17,15 @@ export interface Word {
   readonly answer: Answer
 }
 
-/** The nodes that can be asked for what nobody waits for: those that have more than half of their turns left after it, of the wanted release first. */
+/**
+ * The nodes that can be asked for what nobody waits for: those that have more than half of their turns left after it,
+ * of the wanted release first.
+ */
 export function spareIn (members: readonly Member[], { version, release, takesOthers }: Spare): Member[] {
   const able = members.filter(({ isUp, isBelieved, health, window, node }) =>
-    isUp && isBelieved && health.isWell && window !== undefined && version >= window.oldest && version <= window.head && node.budget.hasSpare)
+    isUp && isBelieved && health.isWell && window !== undefined && version >= window.oldest && version <= window.head &&
+    node.budget.hasSpare
+  )
   const same = able.filter(({ node }) => node.release === release)
   return same.length === 0 && takesOthers ? able : same
 }

@@ -2,14 +2,17 @@
 export interface Recall {
   readonly aborted: boolean
   readonly reason: Error
-  addEventListener (type: 'abort', listener: () => void, options: { readonly once: true }): void
-  removeEventListener (type: 'abort', listener: () => void): void
+  addEventListener(type: 'abort', listener: () => void, options: { readonly once: true }): void
+  removeEventListener(type: 'abort', listener: () => void): void
 }
 
 // Where it was taken back is known; a stack for each would only cost.
 const neverMind = new DOMException('nobody waits for it', 'AbortError')
 
-/** A recall that each read can have: a real signal, with its events, costs a tenth of a miss. It is heard in one place at a time. */
+/**
+ * A recall that each read can have: a real signal, with its events, costs a tenth of a miss. It is heard in one place
+ * at a time.
+ */
 export class TakingBack implements Recall {
   readonly reason = neverMind
   #isTakenBack = false

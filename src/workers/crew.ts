@@ -18,11 +18,11 @@ export type Edition = WorkerOptions & { readonly count: number }
 /** Who is told of what becomes of workers. */
 export interface CrewListener {
   /** One has ended that should not have, or was ended because it gave no sign of life. */
-  onLost (pid: number, ended: Ended): void
+  onLost(pid: number, ended: Ended): void
   /** None could be put in its place yet, and it is tried again. */
-  onNotReplaced (reason: string): void
+  onNotReplaced(reason: string): void
   /** One is gone, whatever the reason. */
-  onEnded (worker: WorkerProcess): void
+  onEnded(worker: WorkerProcess): void
 }
 
 const tickMs = 1000
@@ -45,7 +45,9 @@ export class Crew {
   // Connections that a worker had no room for.
   readonly #sentBack: SentBack = new WeakSet()
   // None is left behind by a process that ends without waiting for them.
-  readonly #killAll = (): void => { for (const worker of this.all) worker.kill() }
+  readonly #killAll = (): void => {
+    for (const worker of this.all) worker.kill()
+  }
   #edition: Edition
   #isOver = false
   // Of late.
@@ -55,7 +57,9 @@ export class Crew {
     this.#edition = edition
     this.#listener = listener
     cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
-    this.#timer = setInterval(() => { this.#tick() }, tickMs).unref()
+    this.#timer = setInterval(() => {
+      this.#tick()
+    }, tickMs).unref()
     process.once('exit', this.#killAll)
   }
 
@@ -79,15 +83,23 @@ export class Crew {
 
   /** Resolves when every worker has asked the nodes where they stand. */
   async ready (): Promise<void> {
-    await Promise.all([...this.#workers].map(async worker => { await worker.ready.catch(() => {}) }))
+    await Promise.all([...this.#workers].map(async worker => {
+      await worker.ready.catch(() => {})
+    }))
   }
 
-  /** Tells all of an edition, but for the one that told it: what a node is called, and which chain it is, may be others in another. */
+  /**
+   * Tells all of an edition, but for the one that told it: what a node is called, and which chain it is, may be others
+   * in another.
+   */
   tell (edition: Edition, message: ToWorker, from?: WorkerProcess): void {
     for (const worker of this.all) if (worker !== from && worker.isOf(edition)) worker.tell(message)
   }
 
-  /** Puts workers of another edition in the place of those that run, one by one; throws where the first of them cannot start, and nothing has changed then. */
+  /**
+   * Puts workers of another edition in the place of those that run, one by one; throws where the first of them cannot
+   * start, and nothing has changed then.
+   */
   async roll (edition: Edition): Promise<void> {
     const first = this.#add(edition)
     try {
@@ -110,14 +122,18 @@ export class Crew {
   async stop (patience?: Patience): Promise<void> {
     this.#isOver = true
     clearInterval(this.#timer)
-    await Promise.all(this.all.map(async worker => { await this.#retire(worker, patience) }))
+    await Promise.all(this.all.map(async worker => {
+      await this.#retire(worker, patience)
+    }))
     process.off('exit', this.#killAll)
   }
 
   #add (edition: Edition): WorkerProcess {
     const worker = new WorkerProcess(edition, this.#sentBack)
     this.#workers.add(worker)
-    worker.ended.then(() => { this.#listener.onEnded(worker) }, () => {})
+    worker.ended.then(() => {
+      this.#listener.onEnded(worker)
+    }, () => {})
     return worker
   }
 

@@ -2,10 +2,13 @@ import { type ChildProcess } from 'node:child_process'
 
 /** One's own end of a connection that is on its way to another process. */
 interface Handle {
-  close (): void
+  close(): void
 }
 
-/** What node:cluster sends when it hands over a connection, and what comes back when that was taken, or did not arrive; no promise of Node's (ARCHITECTURE.md). */
+/**
+ * What node:cluster sends when it hands over a connection, and what comes back when that was taken, or did not arrive;
+ * no promise of Node's (ARCHITECTURE.md).
+ */
 interface Notice {
   readonly cmd?: unknown
   readonly act?: unknown
@@ -17,9 +20,10 @@ interface Notice {
 export type SentBack = WeakSet<object>
 
 /**
- * Ends what a process was handed and had not taken when it ended, or could not take since it has no file descriptor left. node:cluster lets go of its own end
- * of a connection only when the worker says that it has it, and hands a worker nothing more before that: the client of one that dies before that would hang for
- * ever, and a worker that was out of descriptors for a moment would never answer a new client again.
+ * Ends what a process was handed and had not taken when it ended, or could not take since it has no file descriptor
+ * left. node:cluster lets go of its own end of a connection only when the worker says that it has it, and hands a
+ * worker nothing more before that: the client of one that dies before that would hang for ever, and a worker that was
+ * out of descriptors for a moment would never answer a new client again.
  */
 export function endWhatIsNotTaken (child: ChildProcess, sentBack: SentBack): void {
   // What could not be begun, for want of descriptors, is handed nothing.
@@ -32,9 +36,11 @@ export function endWhatIsNotTaken (child: ChildProcess, sentBack: SentBack): voi
   }) as ChildProcess['send']
   child.on('internalMessage', ({ cmd, ack }: Notice) => {
     if (ack !== undefined) handed.delete(ack)
-    if (cmd === 'NODE_HANDLE_NACK') for (const [seq, handle] of handed) answerFor(seq, handle)
+    if (cmd === 'NODE_HANDLE_NACK') { for (const [seq, handle] of handed) answerFor(seq, handle) }
   })
-  child.once('exit', () => { for (const handle of handed.values()) handle.close() })
+  child.once('exit', () => {
+    for (const handle of handed.values()) handle.close()
+  })
 
   // In the worker's place: once another may have room for it, then it is as good as taken, and closed.
   function answerFor (seq: number, handle: Handle): void {

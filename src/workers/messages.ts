@@ -19,7 +19,10 @@ export type Polled =
   | { readonly status: number, readonly headers: Headers, readonly body: Uint8Array }
   | { readonly failure: FailureReason }
 
-/** How many chains have borne this name so far, as far as processes have told each other: two that differ here may not be on one chain. */
+/**
+ * How many chains have borne this name so far, as far as processes have told each other: two that differ here may not
+ * be on one chain.
+ */
 export type Chapter = number
 
 /** What is asked of one worker for an operator. */
@@ -28,11 +31,18 @@ export type Asked =
   | { readonly what: 'purge' | 'follow', readonly body: Uint8Array }
 
 /** What it answers: a value of what was asked for, or why not. */
-export type Told = { readonly value: unknown } | { readonly refusal: Pick<Refusal, 'status' | 'code' | 'message' | 'lines'> } | { readonly error: string }
+export type Told = { readonly value: unknown } | {
+  readonly refusal: Pick<Refusal, 'status' | 'code' | 'message' | 'lines'>
+} | { readonly error: string }
 
 /** From the primary process to a worker. */
 export type ToWorker =
-  | { readonly kind: 'begin', readonly config: Config, readonly sandboxUrl: string | undefined, readonly chapter: Chapter }
+  | {
+    readonly kind: 'begin',
+    readonly config: Config,
+    readonly sandboxUrl: string | undefined,
+    readonly chapter: Chapter
+  }
   | { readonly kind: 'polled', readonly node: string, readonly target: string, readonly polled: Polled }
   | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
   | { readonly kind: 'other_chain', readonly chapter: Chapter }

@@ -3,14 +3,17 @@ import { within } from '../within.js'
 
 /** Tells the primary process to take one for a client, or to give one back. */
 export interface PrimaryBuckets {
-  take (id: number, subject: string, allowance: Allowance): void
-  giveBack (subject: string, allowance: Allowance): void
+  take(id: number, subject: string, allowance: Allowance): void
+  giveBack(subject: string, allowance: Allowance): void
 }
 
 // The primary process has little else to do; while it hangs, each worker counts for itself.
 const answerMs = 250
 
-/** In a worker: what clients take is counted by the primary process for all, so that a limit is one wherever connections were led. */
+/**
+ * In a worker: what clients take is counted by the primary process for all, so that a limit is one wherever connections
+ * were led.
+ */
 export class RemoteBuckets implements Buckets {
   readonly #primary: PrimaryBuckets
   readonly #alone: Buckets
@@ -24,7 +27,9 @@ export class RemoteBuckets implements Buckets {
 
   async take (subject: string, allowance: Allowance): Promise<number> {
     const id = ++this.#asked
-    const told = new Promise<number>(resolve => { this.#waiting.set(id, resolve) })
+    const told = new Promise<number>(resolve => {
+      this.#waiting.set(id, resolve)
+    })
     this.#primary.take(id, subject, allowance)
     const waitMs = await within(answerMs, told)
     this.#waiting.delete(id)

@@ -10,7 +10,7 @@ export type AsksPrimary = (node: string, target: string, timeoutMs: number) => v
 interface Waiter {
   readonly node: string
   readonly target: string
-  take (polled: Polled): void
+  take(polled: Polled): void
 }
 
 /** In a worker: where nodes stand, as the primary process finds it out for all. */
@@ -29,21 +29,38 @@ export class RemoteProbes {
     return {
       ask: ({ target }, _maxBytes, _turn, onOver) => {
         let settle: { resolve: (received: Received) => void, reject: (error: Error) => void } | undefined
-        const received = new Promise<Received>((resolve, reject) => { settle = { resolve, reject } })
-        const end = (): void => { if (this.#waiters.delete(waiter)) onOver() }
+        const received = new Promise<Received>((resolve, reject) => {
+          settle = { resolve, reject }
+        })
+        const end = (): void => {
+          if (this.#waiters.delete(waiter)) onOver()
+        }
         const waiter: Waiter = {
           node,
           target,
           take: polled => {
             end()
             if ('failure' in polled) settle?.reject(new NodeFailure(node, polled.failure, undefined))
-            else settle?.resolve({ status: polled.status, headers: polled.headers, body: Buffer.from(polled.body), rest: undefined })
+            else {
+              settle?.resolve({
+                status: polled.status,
+                headers: polled.headers,
+                body: Buffer.from(polled.body),
+                rest: undefined
+              })
+            }
           }
         }
         this.#waiters.add(waiter)
         if (this.#atHand?.node === node && this.#atHand.target === target) waiter.take(this.#atHand.polled)
         else this.#ask(node, target, timeoutMs)
-        return { received, giveUp: reason => { end(); settle?.reject(reason) } }
+        return {
+          received,
+          giveUp: reason => {
+            end()
+            settle?.reject(reason)
+          }
+        }
       }
     }
   }

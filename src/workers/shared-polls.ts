@@ -51,7 +51,9 @@ export class SharedPolls {
   /** Asks nobody any more, and tells nothing. */
   async close (): Promise<void> {
     this.#isOver = true
-    await Promise.all([...this.#nodes.values()].map(async node => { await node.close() }))
+    await Promise.all([...this.#nodes.values()].map(async node => {
+      await node.close()
+    }))
   }
 
   async #ask (line: Line, timeoutMs: number): Promise<void> {
@@ -65,7 +67,9 @@ export class SharedPolls {
       this.#tell(line, { status, headers, body })
     } catch (error) {
       // One that another has overtaken is no word on the node any more.
-      if (askedAt >= line.answeredAskedAt) this.#tell(line, { failure: error instanceof NodeFailure ? error.reason : 'unreachable' })
+      if (askedAt >= line.answeredAskedAt) {
+        this.#tell(line, { failure: error instanceof NodeFailure ? error.reason : 'unreachable' })
+      }
     } finally {
       line.underWay--
     }
@@ -79,7 +83,8 @@ export class SharedPolls {
 
   #lineOf (node: LedgerNode, target: string): Line {
     const key = `${node.name} ${target}`
-    const line = this.#lines.get(key) ?? { node, target, underWay: 0, askedAt: -Infinity, answeredAskedAt: -Infinity, last: undefined }
+    const line = this.#lines.get(key) ??
+      { node, target, underWay: 0, askedAt: -Infinity, answeredAskedAt: -Infinity, last: undefined }
     this.#lines.set(key, line)
     return line
   }

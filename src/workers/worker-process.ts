@@ -4,7 +4,10 @@ import { endWhatIsNotTaken, type SentBack } from './handed-over.js'
 import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
 
 /** What a worker says that is not about itself alone. */
-export type Heard = Extract<ToPrimary, { kind: 'poll' | 'head' | 'other_chain' | 'take' | 'give_back' | 'dropped' | 'last_word' }>
+export type Heard = Extract<
+  ToPrimary,
+  { kind: 'poll' | 'head' | 'other_chain' | 'take' | 'give_back' | 'dropped' | 'last_word' }
+>
 
 /** How a worker's process has ended. */
 export interface Ended {
@@ -49,9 +52,14 @@ export class WorkerProcess {
     endWhatIsNotTaken(this.#worker.process, sentBack)
     this.listening = this.#steps.listening.promise
     this.ready = this.#steps.ready.promise
-    this.#worker.on('message', (message: ToPrimary) => { this.#hear(message) })
-    // What it said last may come after it has ended; where connections were on their way to it, Node tells of no end of that.
-    const heardOut = new Promise<void>(resolve => { this.#worker.once('disconnect', resolve) })
+    this.#worker.on('message', (message: ToPrimary) => {
+      this.#hear(message)
+    })
+    // What it said last may come after it has ended; where connections were on their way to it, Node tells of no end of
+    // that.
+    const heardOut = new Promise<void>(resolve => {
+      this.#worker.once('disconnect', resolve)
+    })
     this.ended = new Promise(resolve => {
       this.#worker.on('error', error => {
         this.#fail(error.message)
@@ -62,7 +70,9 @@ export class WorkerProcess {
         this.#isListening = false
         this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
         for (const answer of this.#answers.values()) answer({ error: 'the worker has ended' })
-        within(lastWordMs, heardOut).then(() => { resolve({ code, signal }) }, () => {})
+        within(lastWordMs, heardOut).then(() => {
+          resolve({ code, signal })
+        }, () => {})
       })
     })
   }
@@ -93,7 +103,9 @@ export class WorkerProcess {
     let inTime = (): void => {}
     const told = new Promise<Told>(resolve => {
       this.#answers.set(id, resolve)
-      inTime = whenLate(ms, () => { resolve({ error: 'the worker does not answer' }) })
+      inTime = whenLate(ms, () => {
+        resolve({ error: 'the worker does not answer' })
+      })
     })
     this.tell({ kind: 'ask', id, asked })
     return await told.finally(() => {
@@ -126,10 +138,20 @@ export class WorkerProcess {
       case 'listening':
         this.#isListening = true
         return this.#steps.listening.resolve(message.url)
-      case 'ready': return this.#steps.ready.resolve(undefined)
-      case 'failed': return this.#fail(message.message)
-      case 'answer': return this.#answers.get(message.id)?.(message.told)
-      case 'poll': case 'head': case 'other_chain': case 'take': case 'give_back': case 'dropped': case 'last_word': return this.#options.hear(message, this)
+      case 'ready':
+        return this.#steps.ready.resolve(undefined)
+      case 'failed':
+        return this.#fail(message.message)
+      case 'answer':
+        return this.#answers.get(message.id)?.(message.told)
+      case 'poll':
+      case 'head':
+      case 'other_chain':
+      case 'take':
+      case 'give_back':
+      case 'dropped':
+      case 'last_word':
+        return this.#options.hear(message, this)
       case 'alive':
     }
   }
@@ -142,14 +164,24 @@ export class WorkerProcess {
 
 interface Step<T> {
   readonly promise: Promise<T>
-  resolve (value: T): void
-  reject (error: Error): void
+  resolve(value: T): void
+  reject(error: Error): void
 }
 
 function stepOf<T> (): Step<T> {
   let settle: Pick<Step<T>, 'resolve' | 'reject'> | undefined
-  const promise = new Promise<T>((resolve, reject) => { settle = { resolve, reject } })
+  const promise = new Promise<T>((resolve, reject) => {
+    settle = { resolve, reject }
+  })
   // Who waits for none of them hears of its end.
   promise.catch(() => {})
-  return { promise, resolve: value => { settle?.resolve(value) }, reject: error => { settle?.reject(error) } }
+  return {
+    promise,
+    resolve: value => {
+      settle?.resolve(value)
+    },
+    reject: error => {
+      settle?.reject(error)
+    }
+  }
 }

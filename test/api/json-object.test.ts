@@ -13,7 +13,40 @@ function typeOf (text: string): TypeTag {
   return tag
 }
 
-const piece = fc.constantFrom('{', '}', '[', ']', ':', ',', '"a"', '"\\u00e9\\n"', '"\\ud83d\\ude00"', '1', '-0', '01', '-', '1.0e+5', '1.', '1e', '.5', 'true', 'nul', 'null', ' ', '\n', '\u00a0', '\ufeff', '\b', '"', '\\', '\\u12', '"x y"', '"k":', 'é', '//')
+const piece = fc.constantFrom(
+  '{',
+  '}',
+  '[',
+  ']',
+  ':',
+  ',',
+  '"a"',
+  '"\\u00e9\\n"',
+  '"\\ud83d\\ude00"',
+  '1',
+  '-0',
+  '01',
+  '-',
+  '1.0e+5',
+  '1.',
+  '1e',
+  '.5',
+  'true',
+  'nul',
+  'null',
+  ' ',
+  '\n',
+  '\u00a0',
+  '\ufeff',
+  '\b',
+  '"',
+  '\\',
+  '\\u12',
+  '"x y"',
+  '"k":',
+  'é',
+  '//'
+)
 const soup = fc.array(piece, { maxLength: 14 }).map(pieces => `{${pieces.join('')}}`)
 const valid = fc.json({ maxDepth: 4 }).map(json => `{"key" : ${json},\t"more":[1, 2.50]}`)
 const spoilt = fc.tuple(valid, fc.nat(), fc.nat(2), piece).map(([text, place, cut, mark]) => {
@@ -21,12 +54,16 @@ const spoilt = fc.tuple(valid, fc.nat(), fc.nat(2), piece).map(([text, place, cu
   return text.slice(0, at) + mark + text.slice(at + cut)
 })
 
-/** Another reader's word on whether a text is one JSON object that repeats no member: what is printed again has as many names. */
+/**
+ * Another reader's word on whether a text is one JSON object that repeats no member: what is printed again has as many
+ * names.
+ */
 function isObjectOnce (text: string): boolean {
   try {
     const value = JSON.parse(text) as unknown
     const names = (json: string): number => [...json.replace(/"(?:[^"\\]|\\.)*"/g, '""').matchAll(/:/g)].length
-    return typeof value === 'object' && value !== null && !Array.isArray(value) && names(text) === names(JSON.stringify(value))
+    return typeof value === 'object' && value !== null && !Array.isArray(value) &&
+      names(text) === names(JSON.stringify(value))
   } catch {
     return false
   }
@@ -39,21 +76,49 @@ t.test(`one JSON object is read and nothing else, as another strict reader does 
 t.test('half a surrogate pair, bytes that are no UTF-8, a repeated member and 128 levels are refused', async t => {
   const nest = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
   t.ok(read(nest(127)))
-  for (const text of [nest(128), '{"a":1,"a":1}', '{"a":1,"\\u0061":2}', '{"x":[{"":1,"":1}]}', '{"__proto__":1,"__proto__":1}']) t.equal(read(text), undefined, text.slice(0, 40))
-  for (const text of ['"\\ud800"', '"\\udc00"', '"\\ud800x"', '"\\ud800\\u0041"', '"\\udc00\\ud800"', '"\\ud800\\ud800\\udc00"']) {
+  for (
+    const text of [
+      nest(128),
+      '{"a":1,"a":1}',
+      '{"a":1,"\\u0061":2}',
+      '{"x":[{"":1,"":1}]}',
+      '{"__proto__":1,"__proto__":1}'
+    ]
+  ) t.equal(read(text), undefined, text.slice(0, 40))
+  for (
+    const text of [
+      '"\\ud800"',
+      '"\\udc00"',
+      '"\\ud800x"',
+      '"\\ud800\\u0041"',
+      '"\\udc00\\ud800"',
+      '"\\ud800\\ud800\\udc00"'
+    ]
+  ) {
     t.equal(read(`{"a":${text}}`), undefined, text)
     t.equal(read(`{${text}:1}`), undefined, `${text} as a name`)
   }
   t.ok(read('{"\\ud83d\\ude00":"\\uD83D\\uDE00"}'))
-  for (const bytes of ['7b2261223a22ff227d', '7b2261223a22eda080227d', 'efbbbf7b7d', '7b2261223a22c3227d']) t.equal(readObject(Buffer.from(bytes, 'hex')), undefined, bytes)
+  for (const bytes of ['7b2261223a22ff227d', '7b2261223a22eda080227d', 'efbbbf7b7d', '7b2261223a22c3227d']) {
+    t.equal(readObject(Buffer.from(bytes, 'hex')), undefined, bytes)
+  }
 })
 
 t.test('the text of a member is what its client wrote, blanks between tokens dropped', async t => {
-  const object = read(' { "a" : [ 1.0 , 18446744073709551615 , "x \\" y" , { "b\\u0062" : -0 } ] , "\\u0063" : "\\u0041é" , "d" : "plain" } ')
+  const object = read(
+    ' { "a" : [ 1.0 , 18446744073709551615 , "x \\" y" , { "b\\u0062" : -0 } ] , "\\u0063" : "\\u0041é" , ' +
+      '"d" : "plain" } '
+  )
   t.equal(object?.size, 3)
   t.equal(object?.textOf('a'), '[1.0,18446744073709551615,"x \\" y",{"b\\u0062":-0}]')
   t.equal(object?.textOf('c'), '"\\u0041é"')
-  t.same([object?.stringOf('c'), object?.stringOf('d'), object?.stringOf('a'), object?.stringOf('e'), object?.textOf('e')], ['Aé', 'plain', undefined, undefined, undefined])
+  t.same([
+    object?.stringOf('c'),
+    object?.stringOf('d'),
+    object?.stringOf('a'),
+    object?.stringOf('e'),
+    object?.textOf('e')
+  ], ['Aé', 'plain', undefined, undefined, undefined])
 })
 
 t.test('spellings of one key have one text, and different keys have two', async t => {
@@ -73,13 +138,26 @@ t.test('spellings of one key have one text, and different keys have two', async 
     t.not(other, one)
   }
   const different: Array<[type: string, one: string, other: string]> = [
-    ['u8', '1', '1.0'], ['0x1::a::B', '{"a":1}', '{"a":"1"}'], ['0x1::a::B', '["a,b"]', '["a","b"]'], ['0x1::a::B', '"01"', '"1"'], ['vector<u64>', '["-1"]', '["1"]'], ['vector<address>', '["0X1"]', '["0x1"]']
+    ['u8', '1', '1.0'],
+    ['0x1::a::B', '{"a":1}', '{"a":"1"}'],
+    ['0x1::a::B', '["a,b"]', '["a","b"]'],
+    ['0x1::a::B', '"01"', '"1"'],
+    ['vector<u64>', '["-1"]', '["1"]'],
+    ['vector<address>', '["0X1"]', '["0x1"]']
   ]
-  for (const [type, one, other] of different) t.not(canonicalKey(typeOf(type), other), canonicalKey(typeOf(type), one), `${type} ${other}`)
+  for (const [type, one, other] of different) {
+    t.not(canonicalKey(typeOf(type), other), canonicalKey(typeOf(type), one), `${type} ${other}`)
+  }
 })
 
 t.test('an object with more members than any struct has keeps their order, and each value its one text', async t => {
   const members = Array.from({ length: 40 }, (_, at) => `"m${40 - at}":"\\u0041"`)
-  t.equal(canonicalKey(typeOf('0x1::a::B'), `{${members.join(',')}}`), `{${members.join(',').replaceAll('\\u0041', 'A')}}`)
-  t.equal(canonicalKey(typeOf('0x1::a::B'), `{${members.slice(0, 32).join(',')}}`), canonicalKey(typeOf('0x1::a::B'), `{${members.slice(0, 32).reverse().join(',')}}`))
+  t.equal(
+    canonicalKey(typeOf('0x1::a::B'), `{${members.join(',')}}`),
+    `{${members.join(',').replaceAll('\\u0041', 'A')}}`
+  )
+  t.equal(
+    canonicalKey(typeOf('0x1::a::B'), `{${members.slice(0, 32).join(',')}}`),
+    canonicalKey(typeOf('0x1::a::B'), `{${members.slice(0, 32).reverse().join(',')}}`)
+  )
 })

@@ -7,11 +7,32 @@ import { countItems, itemsIn, membersIn, type Span, textIn, u64In } from '../../
 import { check, seeded } from '../support/properties.js'
 
 /** JSON before it is printed; a scalar is its own text. */
-type Tree = string | { readonly items: readonly Tree[] } | { readonly members: ReadonlyArray<readonly [name: string, value: Tree]> }
+type Tree = string | { readonly items: readonly Tree[] } | {
+  readonly members: ReadonlyArray<readonly [name: string, value: Tree]>
+}
 
 const spelled = (text: string, isEscaped: boolean): string =>
-  isEscaped ? `"${[...Array(text.length).keys()].map(at => `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')}"` : JSON.stringify(text)
-const awkward = fc.constantFrom('', '"', '\\', '\\"', '{', '}]', '[1,', ',:', '__proto__', 'first_version', '\n\t', 'é', '😀', '\u2028')
+  isEscaped
+    ? `"${
+      [...Array(text.length).keys()].map(at => `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')
+    }"`
+    : JSON.stringify(text)
+const awkward = fc.constantFrom(
+  '',
+  '"',
+  '\\',
+  '\\"',
+  '{',
+  '}]',
+  '[1,',
+  ',:',
+  '__proto__',
+  'first_version',
+  '\n\t',
+  'é',
+  '😀',
+  '\u2028'
+)
 const name = fc.oneof(awkward, fc.string({ unit: 'binary', maxLength: 6 }))
 const scalar = fc.oneof(
   fc.constantFrom('true', 'false', 'null', '0', '-0', '1e5', '1.5E+3', '-2e-7', '18446744073709551615'),
@@ -25,7 +46,9 @@ function treeOf (names: fc.Arbitrary<string>, scalars: fc.Arbitrary<string>): fc
       { maxDepth: 5 },
       scalars,
       fc.array(tie('tree'), { maxLength: 5 }).map(items => ({ items })),
-      fc.uniqueArray(fc.tuple(names, tie('tree')), { maxLength: 5, selector: ([name]) => name }).map(members => ({ members }))
+      fc.uniqueArray(fc.tuple(names, tie('tree')), { maxLength: 5, selector: ([name]) => name }).map(members => ({
+        members
+      }))
     )
   })).tree
 }
@@ -47,7 +70,8 @@ function print (tree: Tree, blanks: readonly string[] = ['']): string {
 }
 
 const at = (bytes: Buffer, span: Span): string => bytes.toString('utf8', span.from, span.to)
-const textsIn = (text: string): string[] | undefined => itemsIn(Buffer.from(text))?.map(item => at(Buffer.from(text), item))
+const textsIn = (text: string): string[] | undefined =>
+  itemsIn(Buffer.from(text))?.map(item => at(Buffer.from(text), item))
 const namesIn = (text: string): string[] | undefined => {
   const members = membersIn(Buffer.from(text))
   return members && [...members.keys()]
@@ -56,12 +80,16 @@ const namesIn = (text: string): string[] | undefined => {
 /** Whether each span, at every level, holds exactly the value that the tree has there. */
 function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
   if (span === undefined) return false
-  const isSame = isDeepStrictEqual(JSON.parse(at(bytes, span)), JSON.parse(print(tree))) && at(bytes, span).trim() === at(bytes, span)
+  const isSame = isDeepStrictEqual(JSON.parse(at(bytes, span)), JSON.parse(print(tree))) &&
+    at(bytes, span).trim() === at(bytes, span)
   const items = itemsIn(bytes, span)
   const members = membersIn(bytes, span)
-  if (typeof tree === 'string') return isSame && items === undefined && members === undefined && countItems(bytes, span) === undefined
+  if (typeof tree === 'string') {
+    return isSame && items === undefined && members === undefined && countItems(bytes, span) === undefined
+  }
   if ('items' in tree) {
-    return isSame && members === undefined && items?.length === tree.items.length && countItems(bytes, span) === items.length &&
+    return isSame && members === undefined && items?.length === tree.items.length &&
+      countItems(bytes, span) === items.length &&
       tree.items.every((item, index) => agrees(bytes, items[index], item))
   }
   return isSame && items === undefined && members !== undefined &&
@@ -76,18 +104,24 @@ function wholeOf (bytes: Buffer): Span | undefined {
 }
 
 t.test(`each span holds what a parser finds there, in the body's own order, at every level (${seeded})`, async () => {
-  check(fc.property(tree, blanks, (tree, blanks) => {
-    const bytes = Buffer.from(print(tree, blanks))
-    return agrees(bytes, wholeOf(bytes), tree)
-  }), 500)
+  check(
+    fc.property(tree, blanks, (tree, blanks) => {
+      const bytes = Buffer.from(print(tree, blanks))
+      return agrees(bytes, wholeOf(bytes), tree)
+    }),
+    500
+  )
 })
 
 t.test(`what is cut short is never read (${seeded})`, async () => {
-  check(fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
-    const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
-    const cut = bytes.subarray(0, at % bytes.length)
-    return wholeOf(cut) === undefined && itemsIn(cut) === undefined && countItems(cut) === undefined
-  }), 500)
+  check(
+    fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
+      const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
+      const cut = bytes.subarray(0, at % bytes.length)
+      return wholeOf(cut) === undefined && itemsIn(cut) === undefined && countItems(cut) === undefined
+    }),
+    500
+  )
 })
 
 // Over these characters, which make no half a literal and no escape, the scan must be as strict as a parser.
@@ -124,36 +158,55 @@ t.test('every short text of brackets, commas, colons, quotes, digits and blanks 
 t.test(`a body with a few marks changed is judged as a parser judges it (${seeded})`, async () => {
   const text = fc.array(fc.constantFrom(...'[]{},:1 '), { maxLength: 3 }).map(marks => marks.join(''))
   const change = fc.record({ at: fc.nat(), drops: fc.nat({ max: 2 }), mark: fc.constantFrom('', ...marks) })
-  check(fc.property(treeOf(text, text.map(text => `"${text}"`)), fc.array(change, { minLength: 1, maxLength: 4 }), (tree, changes) => {
-    const plain = print(tree).replaceAll(/\\u00(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
-    return isJudgedAsByParser(changes.reduce((text, { at, drops, mark }) => {
-      const from = at % (text.length + 1)
-      return text.slice(0, from) + mark + text.slice(from + drops)
-    }, plain))
-  }), 2000)
+  check(
+    fc.property(
+      treeOf(
+        text,
+        text.map(text => `"${text}"`)
+      ),
+      fc.array(change, { minLength: 1, maxLength: 4 }),
+      (tree, changes) => {
+        const plain = print(tree).replaceAll(/\\u00(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+        return isJudgedAsByParser(changes.reduce((text, { at, drops, mark }) => {
+          const from = at % (text.length + 1)
+          return text.slice(0, from) + mark + text.slice(from + drops)
+        }, plain))
+      }
+    ),
+    2000
+  )
 })
 
 t.test(`whatever the bytes are, reading them ends and never throws (${seeded})`, async () => {
   const block = '{"block_height":"1","first_version":"1","last_version":"2","transactions":[{"a":"\\""}]}'
   const page = '[{"sequence_number":"1","version":"1","guid":{"creation_number":"1","account_address":"0x1"}}]'
-  const damaged = fc.tuple(fc.constantFrom(block, page), fc.nat(), fc.uint8Array({ maxLength: 3 }), fc.nat({ max: 3 })).map(([text, at, put, drops]) => {
-    const from = at % text.length
-    return Buffer.concat([Buffer.from(text.slice(0, from)), put, Buffer.from(text.slice(from + drops))])
-  })
+  const damaged = fc.tuple(fc.constantFrom(block, page), fc.nat(), fc.uint8Array({ maxLength: 3 }), fc.nat({ max: 3 }))
+    .map(([text, at, put, drops]) => {
+      const from = at % text.length
+      return Buffer.concat([Buffer.from(text.slice(0, from)), put, Buffer.from(text.slice(from + drops))])
+    })
   const anything = fc.oneof(damaged, fc.uint8Array({ maxLength: 100 }).map(bytes => Buffer.from(bytes)))
-  check(fc.property(anything, bytes => {
-    const spans = [wholeOf(bytes), ...itemsIn(bytes) ?? [], ...membersIn(bytes)?.values() ?? []]
-    readBlockHead(bytes, 'json')
-    readBlockHead(bytes, 'bcs')
-    readEventPage(bytes)
-    return spans.every(span => span === undefined || (span.from >= 0 && span.from < span.to && span.to <= bytes.length))
-  }), 2000)
+  check(
+    fc.property(anything, bytes => {
+      const spans = [wholeOf(bytes), ...itemsIn(bytes) ?? [], ...membersIn(bytes)?.values() ?? []]
+      readBlockHead(bytes, 'json')
+      readBlockHead(bytes, 'bcs')
+      readEventPage(bytes)
+      return spans.every(span =>
+        span === undefined || (span.from >= 0 && span.from < span.to && span.to <= bytes.length)
+      )
+    }),
+    2000
+  )
 })
 
 t.test('the members of an object are found whatever their strings hold', async t => {
   const body = Buffer.from(' {"a" : "}\\"]{," , "b":{"a":[1,{"a":2}]},\n"c":null,"":-1.5e3 } ')
   t.strictSame([...membersIn(body) ?? []].map(([name, span]) => [name, at(body, span)]), [
-    ['a', '"}\\"]{,"'], ['b', '{"a":[1,{"a":2}]}'], ['c', 'null'], ['', '-1.5e3']
+    ['a', '"}\\"]{,"'],
+    ['b', '{"a":[1,{"a":2}]}'],
+    ['c', 'null'],
+    ['', '-1.5e3']
   ])
   t.strictSame(namesIn('{}'), [])
   t.strictSame(namesIn('{"__proto__":1,"2":0,"1":0}'), ['__proto__', '2', '1'], 'in the order of the body')
@@ -186,12 +239,54 @@ t.test('only the span that is given is read', async t => {
 
 t.test('what is broken at any depth is not read', async t => {
   const broken = [
-    '', ' ', '1 2', '{} {}', '[]]', '[1 2]', '[1,]', '[,1]', '[,]', '[1,,2]', '[', ']', '[}', '{]', '{"a":[}', '[{]}', '[1', '"', '"a', '"a\\', '"a\\"', '["a]',
-    '{"a"}', '{"a":}', '{"a":1,}', '{"a" 1}', '{:1}', '{1:1}', '{a:1}', '{"a":1 "b":2}', '{"a":1,"b"}', '{"a"::1}', '{,}', '"a\nb"', '"a\n', '"a\0b"', '\ufeff{}', '[1]\0', 'nul!', '[\'a\']', '[\u00a01]'
+    '',
+    ' ',
+    '1 2',
+    '{} {}',
+    '[]]',
+    '[1 2]',
+    '[1,]',
+    '[,1]',
+    '[,]',
+    '[1,,2]',
+    '[',
+    ']',
+    '[}',
+    '{]',
+    '{"a":[}',
+    '[{]}',
+    '[1',
+    '"',
+    '"a',
+    '"a\\',
+    '"a\\"',
+    '["a]',
+    '{"a"}',
+    '{"a":}',
+    '{"a":1,}',
+    '{"a" 1}',
+    '{:1}',
+    '{1:1}',
+    '{a:1}',
+    '{"a":1 "b":2}',
+    '{"a":1,"b"}',
+    '{"a"::1}',
+    '{,}',
+    '"a\nb"',
+    '"a\n',
+    '"a\0b"',
+    '\ufeff{}',
+    '[1]\0',
+    'nul!',
+    '[\'a\']',
+    '[\u00a01]'
   ]
-  const isRead = (text: string): boolean => wholeOf(Buffer.from(text)) !== undefined || textsIn(text) !== undefined || namesIn(text) !== undefined
+  const isRead = (text: string): boolean =>
+    wholeOf(Buffer.from(text)) !== undefined || textsIn(text) !== undefined || namesIn(text) !== undefined
   for (const text of broken) {
-    const around = [text, `[0,${text}`, `[0,[${text}]]`, `{"x":{"y":${text}}}`, `[{"y":[${text}],"z":1}]`].filter(whole => !isJson(whole))
+    const around = [text, `[0,${text}`, `[0,[${text}]]`, `{"x":{"y":${text}}}`, `[{"y":[${text}],"z":1}]`].filter(
+      whole => !isJson(whole)
+    )
     t.same(around.filter(isRead), [], JSON.stringify(text))
   }
   t.equal(namesIn('{"\\x":1}'), undefined, 'a name that cannot be unescaped')
@@ -207,7 +302,9 @@ t.test('a string is read for what it says, a u64 for its exact digits', async t 
   t.strictSame(read('"9007199254740993"'), ['9007199254740993', 9007199254740993n])
   t.strictSame(read('"\\u0031\\u0032"'), ['12', 12n])
   t.strictSame(read('"007"'), ['007', 7n])
-  for (const text of ['"18446744073709551616"', '"+1"', '"-1"', '" 1"', '"1.0"', '""', '"0x1"']) t.equal(read(text)[1], undefined, text)
+  for (const text of ['"18446744073709551616"', '"+1"', '"-1"', '" 1"', '"1.0"', '""', '"0x1"']) {
+    t.equal(read(text)[1], undefined, text)
+  }
   for (const text of ['1', 'null', '{}', '["1"]', '"\\x"']) t.strictSame(read(text), [undefined, undefined], text)
   t.equal(textIn(Buffer.from('"a"'), undefined), undefined)
 })
@@ -229,9 +326,16 @@ function msOf (work: () => unknown): number {
 
 t.test('eight megabytes are read once over, whatever they are made of: no shape of a body makes the time grow with its square', async t => {
   const size = 8_000_000
-  const filled = (part: string): Buffer => Buffer.from(`[${Array(Math.floor(size / (part.length + 1))).fill(part).join(',')}]`)
+  const filled = (part: string): Buffer =>
+    Buffer.from(`[${Array(Math.floor(size / (part.length + 1))).fill(part).join(',')}]`)
   const bodies = {
-    transactions: filled(JSON.stringify({ version: '1', hash: `0x${'ab'.repeat(32)}`, changes: [{ data: { type: 'a', value: '1' } }], success: true }, null, 1)),
+    transactions: filled(
+      JSON.stringify(
+        { version: '1', hash: `0x${'ab'.repeat(32)}`, changes: [{ data: { type: 'a', value: '1' } }], success: true },
+        null,
+        1
+      )
+    ),
     numbers: filled('1'),
     'empty strings': filled('""'),
     escapes: filled(`"${'\\"'.repeat(100_000)}"`),

@@ -18,23 +18,44 @@ function read (query: string, accept?: string, eventsDefault = 25): Read {
   return readRequest(match, { method: 'GET', accept, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault })
 }
 
-interface Event { readonly sequence: bigint, readonly version: bigint, readonly creation?: string, readonly account?: string }
+interface Event {
+  readonly sequence: bigint
+  readonly version: bigint
+  readonly creation?: string
+  readonly account?: string
+}
 
-const printed = (events: readonly Event[]): string => JSON.stringify(events.map(({ sequence, version, creation = '3', account = '0x1' }) => ({
-  version: String(version), guid: { creation_number: creation, account_address: account }, sequence_number: String(sequence), type: '0x1::block::NewBlockEvent', data: { height: '1' }
-})))
+const printed = (events: readonly Event[]): string =>
+  JSON.stringify(events.map(({ sequence, version, creation = '3', account = '0x1' }) => ({
+    version: String(version),
+    guid: { creation_number: creation, account_address: account },
+    sequence_number: String(sequence),
+    type: '0x1::block::NewBlockEvent',
+    data: { height: '1' }
+  })))
 
 /** So many events in a row, one a version. */
-const run = (start: bigint, count: number, version = 100n): Event[] => Array.from({ length: count }, (_, at) => ({ sequence: start + BigInt(at), version: version + BigInt(at) }))
+const run = (start: bigint, count: number, version = 100n): Event[] =>
+  Array.from({ length: count }, (_, at) => ({ sequence: start + BigInt(at), version: version + BigInt(at) }))
 
 function answer (body: string, headers: Record<string, string> = {}, change: Partial<Answer> = {}): Answer {
   // The stub's window is [10, 1000].
   const all = { 'content-type': 'application/json; charset=utf-8', ...stamps(headers) }
-  return { status: 200, headers: all, body: Buffer.from(body), rest: undefined, isFramed: true, stamped: readPosition(all), release: undefined, ...change }
+  return {
+    status: 200,
+    headers: all,
+    body: Buffer.from(body),
+    rest: undefined,
+    isFramed: true,
+    stamped: readPosition(all),
+    release: undefined,
+    ...change
+  }
 }
 
 const five = read('?start=20&limit=5')
-const verdict = (events: readonly Event[], headers: Record<string, string> = {}, asked = five): Verdict => judge(asked, answer(printed(events), headers), bounds)
+const verdict = (events: readonly Event[], headers: Record<string, string> = {}, asked = five): Verdict =>
+  judge(asked, answer(printed(events), headers), bounds)
 
 t.test('a full, contiguous page within the window stamped on it is kept for the time that pages are believed, and knows its lowest version', async t => {
   const { page, ...lifetime } = verdict(run(20n, 5)).lifetime ?? {}
@@ -42,7 +63,11 @@ t.test('a full, contiguous page within the window stamped on it is kept for the 
   t.match(page, { count: 5, first: 20n, last: 24n, stream: `/v1/accounts/0x${'1'.padStart(64, '0')}/events/3` })
   t.strictSame(verdict(run(20n, 5, 10n)).lifetime?.lowestVersion, 10n, 'its first event at the oldest version')
   t.strictSame(verdict(run(20n, 5, 996n)).lifetime?.lowestVersion, 996n, 'its last event at the head')
-  t.strictSame(verdict(run(20n, 5).map(event => ({ ...event, version: 500n }))).lifetime?.lowestVersion, 500n, 'all of one transaction')
+  t.strictSame(
+    verdict(run(20n, 5).map(event => ({ ...event, version: 500n }))).lifetime?.lowestVersion,
+    500n,
+    'all of one transaction'
+  )
 })
 
 t.test('any other page is not kept, each for its reason', async t => {
@@ -55,8 +80,16 @@ t.test('any other page is not kept, each for its reason', async t => {
     ['an event twice', 'gapped_page', [...run(20n, 3), ...run(22n, 2)]],
     ['the wrong way round', 'gapped_page', [{ sequence: 20n, version: 100n }, ...run(21n, 4).reverse()]],
     ['versions that fall', 'gapped_page', [...run(20n, 4, 100n), { sequence: 24n, version: 99n }]],
-    ['another stream mixed in', 'gapped_page', run(20n, 5).map((event, at) => at === 3 ? { ...event, creation: '4' } : event)],
-    ['another account mixed in', 'gapped_page', run(20n, 5).map((event, at) => at === 4 ? { ...event, account: '0x2' } : event)],
+    [
+      'another stream mixed in',
+      'gapped_page',
+      run(20n, 5).map((event, at) => at === 3 ? { ...event, creation: '4' } : event)
+    ],
+    [
+      'another account mixed in',
+      'gapped_page',
+      run(20n, 5).map((event, at) => at === 4 ? { ...event, account: '0x2' } : event)
+    ],
     ['a full page from before the start', 'gapped_page', run(19n, 5)],
     ['a full page from after the start, as a pruned node gives', 'pruned_page', run(21n, 5)],
     ['what is left after the start', 'pruned_page', run(23n, 2)],
@@ -64,15 +97,27 @@ t.test('any other page is not kept, each for its reason', async t => {
     ['an event from below the oldest version', 'outside_window', run(20n, 5, 9n)],
     ['an event from above the head', 'outside_window', run(20n, 5, 997n)]
   ]
-  for (const [title, reason, events] of cases) t.strictSame(verdict(events), { lifetime: undefined, notKept: reason }, title)
-  for (const body of ['', '{}', 'null', '[1]', '[[]]', printed(run(20n, 5)).slice(0, -1), printed(run(20n, 5)).replace('"20"', '20')]) {
+  for (const [title, reason, events] of cases) {
+    t.strictSame(verdict(events), { lifetime: undefined, notKept: reason }, title)
+  }
+  for (
+    const body of [
+      '',
+      '{}',
+      'null',
+      '[1]',
+      '[[]]',
+      printed(run(20n, 5)).slice(0, -1),
+      printed(run(20n, 5)).replace('"20"', '20')
+    ]
+  ) {
     t.equal(judge(five, answer(body), bounds).notKept, 'unreadable', body.slice(0, 20))
   }
 })
 
 t.test('what keeps any answer from being kept keeps a full page from it too', async t => {
   const full = printed(run(20n, 5))
-  const rest = Object.assign((async function * () {})(), { destroy: () => {} })
+  const rest = Object.assign((async function* () {})(), { destroy: () => {} })
   const cases: [string, Answer][] = [
     ['vetoed', answer(full, { 'cache-control': 'no-store' })],
     ['vetoed', answer(full, { vary: 'Cookie' })],
@@ -90,14 +135,25 @@ t.test('numbers are exact over all of u64: of starts, of sequence numbers and of
   const window = { 'x-aptos-ledger-oldest-version': String(big + 1n), 'x-aptos-ledger-version': String(big + 9n) }
   const at = (start: bigint, limit: number): Read => read(`?start=${start}&limit=${limit}`)
   t.equal(verdict(run(big, 2, big + 1n), window, at(big, 2)).lifetime?.lowestVersion, big + 1n)
-  t.equal(verdict(run(big, 2, big), window, at(big, 2)).notKept, 'outside_window', 'a double would call it the oldest version')
+  t.equal(
+    verdict(run(big, 2, big), window, at(big, 2)).notKept,
+    'outside_window',
+    'a double would call it the oldest version'
+  )
   t.equal(verdict(run(big, 2, big + 9n), window, at(big, 2)).notKept, 'outside_window', 'or the head')
   t.equal(verdict(run(big + 1n, 2, big + 1n), window, at(big, 2)).notKept, 'pruned_page', 'or the start')
   t.equal(verdict(run(big, 2, big + 1n), window, at(big + 1n, 2)).notKept, 'gapped_page')
-  t.equal(verdict([{ sequence: big, version: big + 1n }, { sequence: big, version: big + 1n }], window, at(big, 2)).notKept, 'gapped_page')
+  t.equal(
+    verdict([{ sequence: big, version: big + 1n }, { sequence: big, version: big + 1n }], window, at(big, 2)).notKept,
+    'gapped_page'
+  )
   t.ok(verdict(run(maxU64, 1), {}, at(maxU64, 1)).lifetime, 'the last number that there is')
   t.equal(verdict(run(maxU64, 1), {}, at(maxU64, 2)).notKept, 'short_page')
-  t.equal(verdict([...run(maxU64, 1), { sequence: 0n, version: 101n }], {}, at(maxU64, 2)).notKept, 'gapped_page', 'nothing follows it')
+  t.equal(
+    verdict([...run(maxU64, 1), { sequence: 0n, version: 101n }], {}, at(maxU64, 2)).notKept,
+    'gapped_page',
+    'nothing follows it'
+  )
 })
 
 t.test('a missing limit is the one that nodes are said to take, and the page is judged by it', async t => {
@@ -110,7 +166,14 @@ t.test('a missing limit is the one that nodes are said to take, and the page is 
 })
 
 t.test('the newest events, pages in BCS and other representations of a page are no page to keep', async t => {
-  for (const asked of [read(''), read('?limit=5'), read('?start=20&limit=5', 'application/x-bcs'), read('?start=20', 'application/x-bcs')]) {
+  for (
+    const asked of [
+      read(''),
+      read('?limit=5'),
+      read('?start=20&limit=5', 'application/x-bcs'),
+      read('?start=20', 'application/x-bcs')
+    ]
+  ) {
     t.equal(asked.page, undefined)
     t.equal(verdict(run(20n, 5), {}, asked).notKept, 'outside_window')
   }
@@ -118,23 +181,44 @@ t.test('the newest events, pages in BCS and other representations of a page are 
 
 t.test(`a page is kept when it is exactly the events asked for, all within the window, and never else (${seeded})`, async () => {
   const changed = fc.constantFrom('none', 'none', 'drop', 'repeat', 'swap', 'guid', 'shift', 'add', 'version')
-  check(fc.property(fc.bigInt(0n, maxU64 - 40n), fc.integer({ min: 1, max: 12 }), fc.bigInt(0n, 1100n), fc.array(fc.bigInt(0n, 40n), { minLength: 12, maxLength: 12 }), changed, fc.nat(), (start, limit, first, steps, change, place) => {
-    let version = first
-    const events: Event[] = run(start, limit).map((event, at) => {
-      version += steps[at] ?? 0n
-      return { ...event, version }
-    })
-    const at = place % events.length
-    const event = events[at] ?? { sequence: 0n, version: 0n }
-    if (change === 'drop') events.splice(at, 1)
-    if (change === 'repeat') events.splice(at, 0, event)
-    if (change === 'swap') events.reverse()
-    if (change === 'guid') events[at] = { ...event, account: '0x7' }
-    if (change === 'shift') events.forEach((one, index) => { events[index] = { ...one, sequence: one.sequence + 1n } })
-    if (change === 'add') events.push({ sequence: start + BigInt(limit), version })
-    if (change === 'version') events[at] = { ...event, version: event.version - 1n < 0n ? 0n : event.version - 1n }
-    const isAsked = events.length === limit && events.every(({ sequence, version: own, account, creation }, index) =>
-      sequence === start + BigInt(index) && own >= 10n && own <= 1000n && own >= (events[index - 1]?.version ?? 0n) && account === events[0]?.account && creation === events[0]?.creation)
-    return (verdict(events, {}, read(`?start=${start}&limit=${limit}`)).lifetime !== undefined) === isAsked
-  }), 400)
+  check(
+    fc.property(
+      fc.bigInt(0n, maxU64 - 40n),
+      fc.integer({ min: 1, max: 12 }),
+      fc.bigInt(0n, 1100n),
+      fc.array(fc.bigInt(0n, 40n), { minLength: 12, maxLength: 12 }),
+      changed,
+      fc.nat(),
+      (start, limit, first, steps, change, place) => {
+        let version = first
+        const events: Event[] = run(start, limit).map((event, at) => {
+          version += steps[at] ?? 0n
+          return { ...event, version }
+        })
+        const at = place % events.length
+        const event = events[at] ?? { sequence: 0n, version: 0n }
+        if (change === 'drop') events.splice(at, 1)
+        if (change === 'repeat') events.splice(at, 0, event)
+        if (change === 'swap') events.reverse()
+        if (change === 'guid') {
+          events[at] = { ...event, account: '0x7' }
+        }
+        if (change === 'shift') {
+          events.forEach((one, index) => {
+            events[index] = { ...one, sequence: one.sequence + 1n }
+          })
+        }
+        if (change === 'add') events.push({ sequence: start + BigInt(limit), version })
+        if (change === 'version') events[at] = { ...event, version: event.version - 1n < 0n ? 0n : event.version - 1n }
+        const isAsked = events.length === limit &&
+          events.every(({ sequence, version: own, account, creation }, index) =>
+            sequence === start + BigInt(index) && own >= 10n && own <= 1000n &&
+            own >= (events[index - 1]?.version ?? 0n) && account === events[0]?.account &&
+            creation === events[0]?.creation
+          )
+        return (verdict(events, {}, read(`?start=${start}&limit=${limit}`)).lifetime !== undefined) === isAsked
+      }
+    ),
+    400
+  )
 })

@@ -16,20 +16,39 @@ const stamps = {
 
 function verdictOn (read: Read, body: unknown, change: Record<string, string> = {}): Verdict {
   const headers = { 'content-type': 'application/json', ...stamps, ...change }
-  const answer: Answer = { status: 200, headers, body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), rest: undefined, isFramed: true, stamped: readPosition(headers), release: undefined }
+  const answer: Answer = {
+    status: 200,
+    headers,
+    body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+    rest: undefined,
+    isFramed: true,
+    stamped: readPosition(headers),
+    release: undefined
+  }
   return judge(read, answer, { eventsTtlMs: 1000 })
 }
 
-const whyNot = (read: Read, body: unknown, change?: Record<string, string>): string | undefined => verdictOn(read, body, change).notKept
+const whyNot = (read: Read, body: unknown, change?: Record<string, string>): string | undefined =>
+  verdictOn(read, body, change).notKept
 
 const hash = `0x${'ab'.repeat(32)}`
 const byHash = readOf(`/v1/transactions/by_hash/${hash}`)
 const byVersion = readOf('/v1/transactions/by_version/50')
-const user = (version: number | string = 50, more: object = {}): object => ({ version: String(version), hash, type: 'user_transaction', ...more })
+const user = (version: number | string = 50, more: object = {}): object => ({
+  version: String(version),
+  hash,
+  type: 'user_transaction',
+  ...more
+})
 
 t.test('a committed transaction within the window is kept, by its version and by its hash, and tells its version', async t => {
   for (const read of [byHash, byVersion]) {
-    t.strictSame(verdictOn(read, user()).lifetime, { ttlMs: undefined, block: undefined, lowestVersion: 50n, page: undefined })
+    t.strictSame(verdictOn(read, user()).lifetime, {
+      ttlMs: undefined,
+      block: undefined,
+      lowestVersion: 50n,
+      page: undefined
+    })
     t.equal(whyNot(read, JSON.stringify(user()).replace('ab', 'AB')), undefined, 'a hash is a number')
   }
   t.equal(whyNot(byHash, user(10)), undefined)
@@ -45,15 +64,34 @@ t.test('what is pending is of the moment, and another transaction than the one a
 })
 
 t.test('what is not certainly a transaction is not kept', async t => {
-  const wrong = ['[]', '', '{}', '"x"', user('x'), user(50, { type: 7 }), user(50, { hash: null }), { hash, type: 'user_transaction' }, { hash, version: '50' }, user(50, { type: 'pending_transaction' }), JSON.stringify(user()).replace('{', '{"version":"51",')]
-  for (const body of wrong) for (const read of [byHash, byVersion]) t.equal(whyNot(read, body), 'unreadable', JSON.stringify(body))
+  const wrong = [
+    '[]',
+    '',
+    '{}',
+    '"x"',
+    user('x'),
+    user(50, { type: 7 }),
+    user(50, { hash: null }),
+    { hash, type: 'user_transaction' },
+    { hash, version: '50' },
+    user(50, { type: 'pending_transaction' }),
+    JSON.stringify(user()).replace('{', '{"version":"51",')
+  ]
+  for (const body of wrong) {
+    for (const read of [byHash, byVersion]) t.equal(whyNot(read, body), 'unreadable', JSON.stringify(body))
+  }
 })
 
 const listing = (query: string): Read => readOf(`/v1/transactions?${query}`)
 const run = (first: number, count: number): object[] => Array.from({ length: count }, (_, at) => user(first + at))
 
 t.test('a list from a version on is kept when it is full, or cut by the node\'s own limit before the head', async t => {
-  t.strictSame(verdictOn(listing('start=50&limit=3'), run(50, 3)).lifetime, { ttlMs: undefined, block: undefined, lowestVersion: 50n, page: undefined })
+  t.strictSame(verdictOn(listing('start=50&limit=3'), run(50, 3)).lifetime, {
+    ttlMs: undefined,
+    block: undefined,
+    lowestVersion: 50n,
+    page: undefined
+  })
   t.equal(whyNot(listing('start=50'), run(50, 25)), undefined)
   t.equal(whyNot(listing('start=50&limit=1000'), run(50, 10)), undefined, 'a node lists no more at a time')
   t.equal(whyNot(listing('start=88&limit=3'), run(88, 3)), undefined, 'it ends with the ledger, and is full')
@@ -69,20 +107,41 @@ t.test('a list that may yet grow, or is not the one asked for, is not kept', asy
   t.equal(whyNot(listing('start=50&limit=3'), [...run(50, 2), user(53)]), 'gapped_page')
   t.equal(whyNot(listing('start=89&limit=3'), run(89, 3)), 'outside_window')
   t.equal(whyNot(listing('start=9&limit=3'), run(9, 3)), 'outside_window')
-  for (const body of ['{}', '[{}]', [...run(50, 2), { hash, type: 'pending_transaction' }], '[1,2,3]']) t.equal(whyNot(listing('start=50&limit=3'), body), 'unreadable', JSON.stringify(body))
+  for (const body of ['{}', '[{}]', [...run(50, 2), { hash, type: 'pending_transaction' }], '[1,2,3]']) {
+    t.equal(whyNot(listing('start=50&limit=3'), body), 'unreadable', JSON.stringify(body))
+  }
   t.equal(whyNot(listing('limit=3'), run(50, 3)), 'outside_window', 'the newest are of the moment')
 })
 
-const block = { block_height: '5', block_hash: '0xab', block_timestamp: '5', first_version: '50', last_version: '59', transactions: null }
+const block = {
+  block_height: '5',
+  block_hash: '0xab',
+  block_timestamp: '5',
+  first_version: '50',
+  last_version: '59',
+  transactions: null
+}
 const byHeight = readOf('/v1/blocks/by_height/5')
 
 t.test('a block asked for by its height is judged as one asked for by a version', async t => {
-  t.strictSame(verdictOn(byHeight, block).lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined, page: undefined })
+  t.strictSame(verdictOn(byHeight, block).lifetime, {
+    ttlMs: undefined,
+    block: { height: 5n, first: 50n, last: 59n, counts: [] },
+    lowestVersion: undefined,
+    page: undefined
+  })
   t.equal(whyNot(readOf('/v1/blocks/by_height/6'), block), 'wrong_block')
   t.equal(whyNot(byHeight, { ...block, last_version: '90' }), 'newest_block')
   t.equal(whyNot(byHeight, block, { 'x-aptos-block-height': '5' }), 'newest_block')
-  t.equal(whyNot(byHeight, { ...block, first_version: '91', last_version: '92' }), 'wrong_block', 'no node knows what is above its head')
+  t.equal(
+    whyNot(byHeight, { ...block, first_version: '91', last_version: '92' }),
+    'wrong_block',
+    'no node knows what is above its head'
+  )
   t.equal(whyNot(byHeight, { ...block, first_version: '5', last_version: '9' }), 'outside_window')
-  t.equal(whyNot(readOf('/v1/blocks/by_height/5?with_transactions=true'), { ...block, transactions: [{}] }), 'truncated_block')
+  t.equal(
+    whyNot(readOf('/v1/blocks/by_height/5?with_transactions=true'), { ...block, transactions: [{}] }),
+    'truncated_block'
+  )
   t.equal(whyNot(byHeight, '{}'), 'unreadable')
 })

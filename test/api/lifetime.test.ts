@@ -7,13 +7,19 @@ import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
 const bounds: Bounds = { eventsTtlMs: 1000 }
 
-const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefined => untruth(read, answer) ?? judge(read, answer, given).notKept
+const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefined =>
+  untruth(read, answer) ?? judge(read, answer, given).notKept
 
 function read (target: string, accept?: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(target)
   const { endpoint: { method } } = match
-  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from('{"key":"0xab","key_type":"address","value_type":"u8"}') }, { eventsDefault: 25 })
+  return readRequest(match, {
+    method,
+    accept,
+    contentType: 'application/json',
+    body: Buffer.from('{"key":"0xab","key_type":"address","value_type":"u8"}')
+  }, { eventsDefault: 25 })
 }
 
 const modules = read('/v1/accounts/0x1/modules?ledger_version=50')
@@ -29,74 +35,168 @@ const stamps = {
   'x-aptos-oldest-block-height': '1'
 }
 
-function answer (change: { status?: number, headers?: Record<string, string | string[] | undefined>, body?: string } = {}): Answer {
+function answer (
+  change: { status?: number, headers?: Record<string, string | string[] | undefined>, body?: string } = {}
+): Answer {
   const headers = { 'content-type': 'application/json; charset=utf-8', ...stamps, ...change.headers }
-  return { status: change.status ?? 200, headers, body: Buffer.from(change.body ?? '[]'), rest: undefined, isFramed: true, stamped: readPosition(headers), release: undefined }
+  return {
+    status: change.status ?? 200,
+    headers,
+    body: Buffer.from(change.body ?? '[]'),
+    rest: undefined,
+    isFramed: true,
+    stamped: readPosition(headers),
+    release: undefined
+  }
 }
 
 const missing = (code: string): string => JSON.stringify({ message: 'gone', error_code: code, vm_error_code: null })
 
 t.test('a whole 200 with a position, within its window, of the right chain and type, is kept', async t => {
   t.equal(whyNotKept(modules, answer(), bounds), undefined)
-  t.equal(whyNotKept(read('/v1/accounts/0x1/modules?ledger_version=10'), answer(), bounds), undefined, 'at the oldest version')
+  t.equal(
+    whyNotKept(read('/v1/accounts/0x1/modules?ledger_version=10'), answer(), bounds),
+    undefined,
+    'at the oldest version'
+  )
   t.equal(whyNotKept(read('/v1/accounts/0x1/modules?ledger_version=90'), answer(), bounds), undefined, 'at the head')
-  t.equal(whyNotKept(modules, answer({ headers: { 'x-aptos-epoch': undefined } }), bounds), undefined, 'the epoch alone is optional')
-  t.equal(whyNotKept(modules, answer({ headers: { 'content-encoding': 'identity', vary: 'Origin, Accept' } }), bounds), undefined)
-  t.equal(whyNotKept(read('/v1/accounts/0x1/modules?ledger_version=50', 'application/x-bcs'), answer({ headers: { 'content-type': 'application/x-bcs' } }), bounds), undefined)
+  t.equal(
+    whyNotKept(modules, answer({ headers: { 'x-aptos-epoch': undefined } }), bounds),
+    undefined,
+    'the epoch alone is optional'
+  )
+  t.equal(
+    whyNotKept(modules, answer({ headers: { 'content-encoding': 'identity', vary: 'Origin, Accept' } }), bounds),
+    undefined
+  )
+  t.equal(
+    whyNotKept(
+      read('/v1/accounts/0x1/modules?ledger_version=50', 'application/x-bcs'),
+      answer({ headers: { 'content-type': 'application/x-bcs' } }),
+      bounds
+    ),
+    undefined
+  )
 })
 
 t.test('an item that did not exist at a version never existed then: table_item_not_found is kept', async t => {
   const known: Array<[target: string, code: string]> = [
-    ['/v1/tables/0x1/item', 'table_item_not_found'], ['/v1/tables/0x1/raw_item', 'table_item_not_found'],
-    ['/v1/accounts/0x1/resource/0x1::a::B', 'resource_not_found'], ['/v1/accounts/0x1/module/a', 'module_not_found']
+    ['/v1/tables/0x1/item', 'table_item_not_found'],
+    ['/v1/tables/0x1/raw_item', 'table_item_not_found'],
+    ['/v1/accounts/0x1/resource/0x1::a::B', 'resource_not_found'],
+    ['/v1/accounts/0x1/module/a', 'module_not_found']
   ]
   for (const [target, code] of known) {
     for (const accept of ['application/json', 'application/x-bcs']) {
       const asked = read(`${target}?ledger_version=50`, accept)
-      t.equal(whyNotKept(asked, answer({ status: 404, body: missing(code) }), bounds), undefined, `${target}: errors are JSON whatever was asked`)
-      for (const other of ['account_not_found', 'version_not_found', ...known.map(([, code]) => code).filter(its => its !== code)]) {
-        t.equal(whyNotKept(asked, answer({ status: 404, body: missing(other) }), bounds), 'status', `${target}: ${other}`)
+      t.equal(
+        whyNotKept(asked, answer({ status: 404, body: missing(code) }), bounds),
+        undefined,
+        `${target}: errors are JSON whatever was asked`
+      )
+      for (
+        const other of [
+          'account_not_found',
+          'version_not_found',
+          ...known.map(([, code]) => code).filter(its => its !== code)
+        ]
+      ) {
+        t.equal(
+          whyNotKept(asked, answer({ status: 404, body: missing(other) }), bounds),
+          'status',
+          `${target}: ${other}`
+        )
       }
     }
   }
   for (const target of ['/v1/accounts/0x1/modules', '/v1/accounts/0x1', '/v1/accounts/0x1/balance/0xa']) {
-    t.equal(whyNotKept(read(`${target}?ledger_version=50`), answer({ status: 404, body: missing('table_item_not_found') }), bounds), 'status', target)
+    t.equal(
+      whyNotKept(
+        read(`${target}?ledger_version=50`),
+        answer({ status: 404, body: missing('table_item_not_found') }),
+        bounds
+      ),
+      'status',
+      target
+    )
   }
 })
 
 t.test('everything else is not kept, each for its reason', async t => {
   const cases: [string, Answer][] = [
-    ...[500, 503, 429, 403, 400, 206, 204, 304, 301, 410].map((status): [string, Answer] => ['status', answer({ status })]),
-    ...['version_not_found', 'resource_not_found', 'block_not_found', ''].map((code): [string, Answer] => ['status', answer({ status: 404, body: missing(code) })]),
+    ...[500, 503, 429, 403, 400, 206, 204, 304, 301, 410].map((
+      status
+    ): [string, Answer] => ['status', answer({ status })]),
+    ...['version_not_found', 'resource_not_found', 'block_not_found', ''].map((
+      code
+    ): [string, Answer] => ['status', answer({ status: 404, body: missing(code) })]),
     ['status', answer({ status: 404, body: 'not json' })],
     ['status', answer({ status: 404, body: 'null' })],
-    ['status', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-type': 'text/html' } })],
-    ['status', answer({ status: 404, body: missing('table_item_not_found').replace('{', '{"error_code":"internal_error",') })],
-    ['status', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-type': ['application/json', 'text/html'] } })],
-    ['wrong_coding', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-encoding': 'gzip' } })],
+    [
+      'status',
+      answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-type': 'text/html' } })
+    ],
+    [
+      'status',
+      answer({ status: 404, body: missing('table_item_not_found').replace('{', '{"error_code":"internal_error",') })
+    ],
+    [
+      'status',
+      answer({
+        status: 404,
+        body: missing('table_item_not_found'),
+        headers: { 'content-type': ['application/json', 'text/html'] }
+      })
+    ],
+    [
+      'wrong_coding',
+      answer({ status: 404, body: missing('table_item_not_found'), headers: { 'content-encoding': 'gzip' } })
+    ],
     ['wrong_type', answer({ headers: { 'content-type': 'application/json; a=b, text/html' } })],
     ['wrong_type', answer({ headers: { 'content-type': ['application/json; a=b', 'text/html'] } })],
     ['no_position', answer({ headers: { 'x-aptos-block-height': undefined } })],
-    ['no_position', answer({ status: 404, body: missing('table_item_not_found'), headers: { 'x-aptos-block-height': undefined } })],
+    [
+      'no_position',
+      answer({ status: 404, body: missing('table_item_not_found'), headers: { 'x-aptos-block-height': undefined } })
+    ],
     ['no_position', answer({ headers: { 'x-aptos-ledger-version': ['90', '91'] } })],
     ['incomplete', { ...answer(), isFramed: false }],
     ['wrong_type', answer({ headers: { 'content-type': 'text/html' } })],
     ['wrong_type', answer({ headers: { 'content-type': 'application/x-bcs' } })],
     ['wrong_type', answer({ headers: { 'content-type': undefined } })],
     ['wrong_coding', answer({ headers: { 'content-encoding': 'gzip' } })],
-    ...['no-store', 'private', 'No-Cache', 'max-age=5, no-store', 'private="x"'].map((value): [string, Answer] => ['vetoed', answer({ headers: { 'cache-control': value } })]),
+    ...['no-store', 'private', 'No-Cache', 'max-age=5, no-store', 'private="x"'].map((
+      value
+    ): [string, Answer] => ['vetoed', answer({ headers: { 'cache-control': value } })]),
     ...['*', 'Accept, X-Api-Key', 'Cookie'].map((vary): [string, Answer] => ['vetoed', answer({ headers: { vary } })]),
     ['vetoed', answer({ headers: { vary: ['Accept', 'Cookie'] } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-version': '49' } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-oldest-version': '51' } })],
-    ['too_large', { ...answer(), rest: Object.assign((async function * () {})(), { destroy: () => {} }) }]
+    ['too_large', { ...answer(), rest: Object.assign((async function* () {})(), { destroy: () => {} }) }]
   ]
-  for (const [reason, given] of cases) t.equal(whyNotKept(item, given, bounds), reason, `${reason}: ${given.status} ${JSON.stringify(given.headers).slice(0, 40)}`)
-  t.equal(whyNotKept(read('/v1/accounts/0x1/modules'), answer(), bounds), 'outside_window', 'a latest read has no version to be kept under')
+  for (const [reason, given] of cases) {
+    t.equal(
+      whyNotKept(item, given, bounds),
+      reason,
+      `${reason}: ${given.status} ${JSON.stringify(given.headers).slice(0, 40)}`
+    )
+  }
+  t.equal(
+    whyNotKept(read('/v1/accounts/0x1/modules'), answer(), bounds),
+    'outside_window',
+    'a latest read has no version to be kept under'
+  )
 })
 
 t.test('a node configured with ignoreCacheControl has no veto', async t => {
-  t.equal(whyNotKept(modules, { ...answer({ headers: { 'cache-control': 'no-store', vary: '*' } }), isVetoVoid: true }, bounds), undefined)
+  t.equal(
+    whyNotKept(
+      modules,
+      { ...answer({ headers: { 'cache-control': 'no-store', vary: '*' } }), isVetoVoid: true },
+      bounds
+    ),
+    undefined
+  )
 })
 
 t.test('a 200 that cannot be true is told from an answer that is merely not kept', async t => {
@@ -104,10 +204,20 @@ t.test('a 200 that cannot be true is told from an answer that is merely not kept
   t.equal(untruth(modules, answer({ headers: { 'x-aptos-chain-id': undefined } })), 'no_position')
   t.equal(untruth(modules, answer({ headers: { 'content-type': 'text/html' } })), 'wrong_type')
   t.equal(untruth(modules, answer({ headers: { 'content-encoding': 'br' } })), 'wrong_coding')
-  t.equal(untruth(modules, { ...answer(), isFramed: false }), 'incomplete', 'what ends with its connection may have been cut short')
-  for (const status of [204, 206, 302, 304]) t.equal(untruth(modules, answer({ status })), 'status', `nothing was asked for that a ${status} answers`)
+  t.equal(
+    untruth(modules, { ...answer(), isFramed: false }),
+    'incomplete',
+    'what ends with its connection may have been cut short'
+  )
+  for (const status of [204, 206, 302, 304]) {
+    t.equal(untruth(modules, answer({ status })), 'status', `nothing was asked for that a ${status} answers`)
+  }
   t.equal(untruth(modules, answer({ headers: { 'cache-control': 'no-store' } })), undefined)
-  t.equal(untruth(modules, answer({ status: 503, headers: { 'content-type': 'text/html', 'x-aptos-chain-id': undefined } })), undefined, 'errors are handed on')
+  t.equal(
+    untruth(modules, answer({ status: 503, headers: { 'content-type': 'text/html', 'x-aptos-chain-id': undefined } })),
+    undefined,
+    'errors are handed on'
+  )
 })
 
 t.test('node info bears no position and is JSON whatever was asked', async t => {
@@ -116,7 +226,14 @@ t.test('node info bears no position and is JSON whatever was asked', async t => 
 })
 
 // A block of ten versions below the head of 90.
-const block = { block_height: '5', block_hash: '0xab', block_timestamp: '5', first_version: '50', last_version: '59', transactions: null }
+const block = {
+  block_height: '5',
+  block_hash: '0xab',
+  block_timestamp: '5',
+  first_version: '50',
+  last_version: '59',
+  transactions: null
+}
 const headOf = read('/v1/blocks/by_version/55')
 const wholeOf = read('/v1/blocks/by_version/55?with_transactions=true')
 const holding = (count: number): object => ({ transactions: Array(count).fill({}) })
@@ -127,34 +244,79 @@ function verdictOn (change: object, asked = headOf, stamped: Record<string, stri
 
 t.test('a final block that holds the version asked for stays true for ever, for every version inside it', async t => {
   const { lifetime } = judge(headOf, answer({ body: JSON.stringify(block) }), bounds)
-  t.strictSame(lifetime, { ttlMs: undefined, block: { height: 5n, first: 50n, last: 59n, counts: [] }, lowestVersion: undefined, page: undefined })
-  t.equal(judge(wholeOf, answer({ body: JSON.stringify({ ...block, ...holding(10) }) }), bounds).lifetime?.block?.last, 59n)
-  for (const version of [50, 59]) t.equal(verdictOn({}, read(`/v1/blocks/by_version/${version}`)), undefined, `asked for by ${version}`)
-  t.equal(verdictOn({ block_height: '0', first_version: '0', last_version: '0' }, read('/v1/blocks/by_version/0'), { 'x-aptos-ledger-oldest-version': '0' }), undefined, 'the first block of a chain')
+  t.strictSame(lifetime, {
+    ttlMs: undefined,
+    block: { height: 5n, first: 50n, last: 59n, counts: [] },
+    lowestVersion: undefined,
+    page: undefined
+  })
+  t.equal(
+    judge(wholeOf, answer({ body: JSON.stringify({ ...block, ...holding(10) }) }), bounds).lifetime?.block?.last,
+    59n
+  )
+  for (const version of [50, 59]) {
+    t.equal(verdictOn({}, read(`/v1/blocks/by_version/${version}`)), undefined, `asked for by ${version}`)
+  }
+  t.equal(
+    verdictOn({ block_height: '0', first_version: '0', last_version: '0' }, read('/v1/blocks/by_version/0'), {
+      'x-aptos-ledger-oldest-version': '0'
+    }),
+    undefined,
+    'the first block of a chain'
+  )
 })
 
 t.test('a block is final once its last version is below the head, and not before', async t => {
   const at = (head: string): Record<string, string> => ({ 'x-aptos-ledger-version': head })
   t.same(['58', '59', '60'].map(head => verdictOn({}, headOf, at(head))), ['newest_block', 'newest_block', undefined])
   t.same(['59', '60'].map(head => verdictOn(holding(10), wholeOf, at(head))), ['newest_block', undefined])
-  t.equal(verdictOn({ block_height: '9' }, headOf, at('90')), 'newest_block', 'its height says that none follows, whatever its versions say')
+  t.equal(
+    verdictOn({ block_height: '9' }, headOf, at('90')),
+    'newest_block',
+    'its height says that none follows, whatever its versions say'
+  )
   t.equal(verdictOn({}, headOf, at('54')), 'outside_window', 'nor is one that the node does not know yet')
 })
 
 t.test('a block that has been pruned in part is kept for a version that the node still has', async t => {
   const from = (oldest: string): Record<string, string> => ({ 'x-aptos-ledger-oldest-version': oldest })
-  t.same(['54', '55', '56'].map(oldest => verdictOn({}, headOf, from(oldest))), [undefined, undefined, 'outside_window'])
+  t.same(['54', '55', '56'].map(oldest => verdictOn({}, headOf, from(oldest))), [
+    undefined,
+    undefined,
+    'outside_window'
+  ])
 })
 
 t.test('a block that does not hold the version asked for is told apart, by one version at either end', async t => {
-  t.same([['56', '59'], ['50', '54'], ['55', '55'], ['54', '56']].map(([first, last]) => verdictOn({ first_version: first, last_version: last })), ['wrong_block', 'wrong_block', undefined, undefined])
-  t.equal(verdictOn({ last_version: '54', first_version: '50', transactions: [{}] }, wholeOf), 'wrong_block', 'whatever else is amiss')
+  t.same(
+    [['56', '59'], ['50', '54'], ['55', '55'], ['54', '56']].map(([first, last]) =>
+      verdictOn({ first_version: first, last_version: last })
+    ),
+    ['wrong_block', 'wrong_block', undefined, undefined]
+  )
+  t.equal(
+    verdictOn({ last_version: '54', first_version: '50', transactions: [{}] }, wholeOf),
+    'wrong_block',
+    'whatever else is amiss'
+  )
 })
 
 t.test('with transactions a block has as many as its range says, without it has none', async t => {
-  t.same([9, 10, 11, 0].map(count => verdictOn(holding(count), wholeOf)), ['truncated_block', undefined, 'truncated_block', 'truncated_block'])
-  t.same([verdictOn({}, wholeOf), verdictOn({ transactions: undefined }, wholeOf)], ['truncated_block', 'truncated_block'], 'none at all')
-  t.same([verdictOn(holding(10)), verdictOn(holding(0)), verdictOn({ transactions: undefined })], ['unreadable', 'unreadable', undefined])
+  t.same([9, 10, 11, 0].map(count => verdictOn(holding(count), wholeOf)), [
+    'truncated_block',
+    undefined,
+    'truncated_block',
+    'truncated_block'
+  ])
+  t.same([verdictOn({}, wholeOf), verdictOn({ transactions: undefined }, wholeOf)], [
+    'truncated_block',
+    'truncated_block'
+  ], 'none at all')
+  t.same([verdictOn(holding(10)), verdictOn(holding(0)), verdictOn({ transactions: undefined })], [
+    'unreadable',
+    'unreadable',
+    undefined
+  ])
   t.equal(verdictOn({ transactions: '[]' }, wholeOf), 'unreadable')
 })
 
@@ -164,11 +326,16 @@ t.test('in BCS a block is judged alike, in either form of its list and above 2^5
   const inBcs = (first: bigint, last: bigint, list: number[], head = high + 9n): Answer => {
     const bytes = Buffer.alloc(64)
     for (const [value, offset] of [[5n, 0], [first, 48], [last, 56]] as const) bytes.writeBigUInt64LE(value, offset)
-    return { ...answer({ headers: { 'content-type': 'application/x-bcs', 'x-aptos-ledger-version': String(head) } }), body: Buffer.concat([bytes, Buffer.from(list)]) }
+    return {
+      ...answer({ headers: { 'content-type': 'application/x-bcs', 'x-aptos-ledger-version': String(head) } }),
+      body: Buffer.concat([bytes, Buffer.from(list)])
+    }
   }
   const verdict = (query: string, given: Answer): string | undefined => whyNotKept(asked(query), given, bounds)
   const whole = '?with_transactions=true'
-  for (const list of [[], [0]]) t.equal(verdict('', inBcs(high, high + 2n, list)), undefined, 'a bare head, or the mark of none after it')
+  for (const list of [[], [0]]) {
+    t.equal(verdict('', inBcs(high, high + 2n, list)), undefined, 'a bare head, or the mark of none after it')
+  }
   for (const list of [[3, 7, 7, 7], [1, 3, 7, 7, 7]]) {
     t.equal(verdict(whole, inBcs(high, high + 2n, list)), undefined)
     t.equal(verdict(whole, inBcs(high, high + 3n, list)), 'truncated_block')

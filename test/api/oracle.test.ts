@@ -21,7 +21,8 @@ t.teardown(async () => {
 function readOf ({ method, target, accept, contentType, body }: Spelled): Read | Refusal | undefined {
   try {
     const match = matchEndpoint(target, method)
-    return match && readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
+    return match &&
+      readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
   } catch (error) {
     if (error instanceof Refusal) return error
     throw error
@@ -29,65 +30,119 @@ function readOf ({ method, target, accept, contentType, body }: Spelled): Read |
 }
 
 async function direct ({ method, target, accept, contentType, body }: Spelled): Promise<Got> {
-  const headers = { ...(accept !== undefined && { accept }), ...(contentType !== undefined && { 'content-type': contentType }) }
+  const headers = {
+    ...(accept !== undefined && { accept }),
+    ...(contentType !== undefined && { 'content-type': contentType })
+  }
   return await ask(sandbox.url, target, { method, headers, ...(body !== undefined && { body }) })
 }
 
 async function canonical (read: Read): Promise<Got> {
-  return await direct({ method: read.endpoint.method, target: targetOf(read), accept: mediaTypes[read.accept], contentType: read.body?.type, body: read.body && String(read.body.sent) })
+  return await direct({
+    method: read.endpoint.method,
+    target: targetOf(read),
+    accept: mediaTypes[read.accept],
+    contentType: read.body?.type,
+    body: read.body && String(read.body.sent)
+  })
 }
 
 const anyRequest = fc.oneof(spelledRequest, furtherRequest)
 
-const meaningOf = ({ status, headers, body }: Got): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
+const meaningOf = (
+  { status, headers, body }: Got
+): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
 
-const primitives = new Set(['', 'bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'i256', 'address', 'signer', 'vector'])
+const primitives = new Set([
+  '',
+  'bool',
+  'u8',
+  'u16',
+  'u32',
+  'u64',
+  'u128',
+  'u256',
+  'i8',
+  'i16',
+  'i32',
+  'i64',
+  'i128',
+  'i256',
+  'address',
+  'signer',
+  'vector'
+])
 
 function namesUnknownType ({ body, path }: Read): boolean {
-  const { key_type: keyType = '', value_type: valueType = '' } = JSON.parse(String(body?.sent ?? '{}')) as Record<string, string>
+  const { key_type: keyType = '', value_type: valueType = '' } = JSON.parse(String(body?.sent ?? '{}')) as Record<
+    string,
+    string
+  >
   const handle = /\/events\/([^/]+)\//.exec(path)?.[1] ?? ''
-  const names = `${keyType}<${valueType}<${decodeURIComponent(handle)}`.replace(/0x[0-9a-f]+::[\w$]+::[\w$]+/g, '').split(/[<>,]/)
+  const names = `${keyType}<${valueType}<${decodeURIComponent(handle)}`.replace(/0x[0-9a-f]+::[\w$]+::[\w$]+/g, '')
+    .split(/[<>,]/)
   return names.some(name => !primitives.has(name))
 }
 
-// A node reads the types of a view's call when it knows its ledger, so that it may refuse the version before, and says its position with either.
-const isRefusedLater = ({ target }: Spelled, { status }: Got): boolean => target.startsWith('/v1/view') && [400, 404, 410].includes(status)
+// A node reads the types of a view's call when it knows its ledger, so that it may refuse the version before, and says
+// its position with either.
+const isRefusedLater = ({ target }: Spelled, { status }: Got): boolean =>
+  target.startsWith('/v1/view') && [400, 404, 410].includes(status)
 
 t.test(`random requests read by every row of the table, so that a new one has to be spelled at random too (${seeded})`, async t => {
   const read = new Set<string>()
-  check(fc.property(anyRequest, spelled => {
-    const found = readOf(spelled)
-    if (found !== undefined && !(found instanceof Refusal)) read.add(found.endpoint.name)
-  }), 3000)
+  check(
+    fc.property(anyRequest, spelled => {
+      const found = readOf(spelled)
+      if (found !== undefined && !(found instanceof Refusal)) read.add(found.endpoint.name)
+    }),
+    3000
+  )
   // A node gives the members of its info in another order each time, so that no two answers can be compared.
   t.same(endpointNames.filter(name => !read.has(name)), ['info'])
 })
 
 t.test(`what varve reads, the node reads with the same meaning; what varve refuses, the node refuses (${seeded})`, async () => {
-  await checkAsync(fc.asyncProperty(anyRequest, async spelled => {
-    const read = readOf(spelled)
-    const got = await direct(spelled)
-    if (read === undefined) return isRefused(got) || ['index', 'healthy', 'other'].includes(sandbox.asked.log.at(-1)?.endpoint ?? '')
-    if (read instanceof Refusal) return isRefused(got) || isOnPurpose(spelled) || isRefusedLater(spelled, got)
-    const same = await canonical(read)
-    // A refusal may quote the text that was sent; it is kept for nobody.
-    if (isRefused(got) ? got.status !== same.status : JSON.stringify(meaningOf(got)) !== JSON.stringify(meaningOf(same))) return false
-    // Whether a cursor, an unknown type name, a raw key or what a view is asked with can be used is the node's own word; all else that varve reads it reads too.
-    return !isRefused(got) || targetOf(read).includes('start=') || ['raw_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
-  }), 250)
+  await checkAsync(
+    fc.asyncProperty(anyRequest, async spelled => {
+      const read = readOf(spelled)
+      const got = await direct(spelled)
+      if (read === undefined) {
+        return isRefused(got) || ['index', 'healthy', 'other'].includes(sandbox.asked.log.at(-1)?.endpoint ?? '')
+      }
+      if (read instanceof Refusal) return isRefused(got) || isOnPurpose(spelled) || isRefusedLater(spelled, got)
+      const same = await canonical(read)
+      // A refusal may quote the text that was sent; it is kept for nobody.
+      if (
+        isRefused(got)
+          ? got.status !== same.status
+          : JSON.stringify(meaningOf(got)) !== JSON.stringify(meaningOf(same))
+      ) return false
+      // Whether a cursor, an unknown type name, a raw key or what a view is asked with can be used is the node's own
+      // word; all else that varve reads it reads too.
+      return !isRefused(got) || targetOf(read).includes('start=') ||
+        ['raw_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
+    }),
+    250
+  )
 })
 
 t.test(`two requests that the node answers differently never share a key (${seeded})`, async () => {
   const answers = new Map<string, { spelled: Spelled, meaning: string }>()
-  await checkAsync(fc.asyncProperty(anyRequest, async spelled => {
-    const read = readOf(spelled)
-    if (read === undefined || read instanceof Refusal) return
-    const got = await direct(spelled)
-    const keys = keysOf(read, { id: 4, generation: 1 })
-    const key = got.status === 200 ? keys.value : keys.text
-    const meaning = JSON.stringify(meaningOf(got))
-    const before = answers.get(key)
-    if (before !== undefined && before.meaning !== meaning) throw new Error(`${JSON.stringify(before.spelled)} and ${JSON.stringify(spelled)} share ${key}`)
-    answers.set(key, { spelled, meaning })
-  }), 200)
+  await checkAsync(
+    fc.asyncProperty(anyRequest, async spelled => {
+      const read = readOf(spelled)
+      if (read === undefined || read instanceof Refusal) return
+      const got = await direct(spelled)
+      const keys = keysOf(read, { id: 4, generation: 1 })
+      const key = got.status === 200 ? keys.value : keys.text
+      const meaning = JSON.stringify(meaningOf(got))
+      const before = answers.get(key)
+      if (before !== undefined && before.meaning !== meaning) {
+        throw new Error(`${JSON.stringify(before.spelled)} and ${JSON.stringify(spelled)} share ${key}`)
+      }
+      answers.set(key, { spelled, meaning })
+    }),
+    200
+  )
 })

@@ -5,7 +5,9 @@ import { keysOf, targetOf } from '../../src/api/read.js'
 import { readOf } from '../support/parts.js'
 import { check, seeded } from '../support/properties.js'
 
-const own = fc.uint8Array({ minLength: 1, maxLength: 60 }).map(bytes => Buffer.from(bytes).toString('hex')).filter(text => !isPinned(text))
+const own = fc.uint8Array({ minLength: 1, maxLength: 60 }).map(bytes => Buffer.from(bytes).toString('hex')).filter(
+  text => !isPinned(text)
+)
 const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
 const modules = '/v1/accounts/0x1/modules'
 const chain = { id: 4, generation: 1 }
@@ -14,7 +16,8 @@ t.test(`a pinned cursor is hex, carries its version and the node's own cursor, a
   check(fc.property(u64, u64, own, (version, other, cursor) => {
     const pinned = pinCursor(version, cursor)
     const back = readPinned(pinned)
-    return /^(?:[0-9a-f]{2})+$/.test(pinned) && back?.version === version && back.own === cursor && ownCursor(pinned) === cursor && pinCursor(other, pinned) === pinCursor(other, cursor)
+    return /^(?:[0-9a-f]{2})+$/.test(pinned) && back?.version === version && back.own === cursor &&
+      ownCursor(pinned) === cursor && pinCursor(other, pinned) === pinCursor(other, cursor)
   }))
 })
 
@@ -23,7 +26,8 @@ t.test(`a read with a pinned cursor is the read at its version from the node's o
     const pinned = pinCursor(version, cursor)
     const read = readOf(`${modules}?start=${isUpper ? pinned.toUpperCase() : pinned}&limit=5`)
     const plain = readOf(`${modules}?ledger_version=${version}&start=${cursor}&limit=5`)
-    return keysOf(read, chain).value === keysOf(plain, chain).value && targetOf(read) === targetOf(plain) && read.isPinned && !plain.isPinned
+    return keysOf(read, chain).value === keysOf(plain, chain).value && targetOf(read) === targetOf(plain) &&
+      read.isPinned && !plain.isPinned
   }))
 })
 
@@ -36,13 +40,27 @@ t.test('a real cursor pins nothing, and is its own', async t => {
 
 t.test('a version beside a pinned cursor must be the same one', async t => {
   const pinned = pinCursor(500n, '00ab')
-  t.match(readOf(`${modules}?start=${pinned}&ledger_version=0500`), { version: 500n, speaksOf: 500n, isPinned: true, query: [['start', '00ab']] })
+  t.match(readOf(`${modules}?start=${pinned}&ledger_version=0500`), {
+    version: 500n,
+    speaksOf: 500n,
+    isPinned: true,
+    query: [['start', '00ab']]
+  })
   t.throws(() => readOf(`${modules}?start=${pinned}&ledger_version=501`), { status: 400, code: 'invalid_input' })
 })
 
 t.test('a pinned cursor that is cut short or broken is refused', async t => {
   const pinned = pinCursor(500n, '00')
-  for (const cursor of [pinned.slice(0, 10), pinned.slice(0, 12), pinned.slice(0, -2), pinned.slice(0, -1), `${pinned}0`, `${pinned}zz`]) {
+  for (
+    const cursor of [
+      pinned.slice(0, 10),
+      pinned.slice(0, 12),
+      pinned.slice(0, -2),
+      pinned.slice(0, -1),
+      `${pinned}0`,
+      `${pinned}zz`
+    ]
+  ) {
     t.throws(() => readOf(`${modules}?start=${cursor}`), { status: 400, code: 'invalid_input' }, cursor)
   }
 })

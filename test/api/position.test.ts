@@ -4,7 +4,9 @@ import { stamps } from '../support/stub-node.js'
 
 t.test('a node that makes up names of ever new families is read as ever', async t => {
   for (let at = 0; at < 100; at++) {
-    const own = Object.fromEntries(Object.entries(stamps()).map(([name, value]) => [name.replace('aptos', `made-up-${at}`), value]))
+    const own = Object.fromEntries(
+      Object.entries(stamps()).map(([name, value]) => [name.replace('aptos', `made-up-${at}`), value])
+    )
     t.equal(readPosition(own)?.family, `x-made-up-${at}-`)
   }
   t.equal(readPosition(stamps())?.family, 'x-aptos-')
@@ -12,8 +14,17 @@ t.test('a node that makes up names of ever new families is read as ever', async 
 
 t.test('a position is read from headers of any family', async t => {
   for (const family of ['x-aptos-', 'x-node-', 'x-movement-']) {
-    const headers = Object.fromEntries(Object.entries(stamps()).map(([name, value]) => [name.replace('x-aptos-', family), value]))
-    t.match(readPosition(headers), { family, position: { chainId: 4, head: { version: 1000n, timestampUsec: 1000000n, epoch: 2n, blockHeight: 100n }, oldest: { version: 10n, blockHeight: 1n } } })
+    const headers = Object.fromEntries(
+      Object.entries(stamps()).map(([name, value]) => [name.replace('x-aptos-', family), value])
+    )
+    t.match(readPosition(headers), {
+      family,
+      position: {
+        chainId: 4,
+        head: { version: 1000n, timestampUsec: 1000000n, epoch: 2n, blockHeight: 100n },
+        oldest: { version: 10n, blockHeight: 1n }
+      }
+    })
   }
 })
 
@@ -21,13 +32,22 @@ t.test('the epoch alone is optional', async t => {
   const { 'x-aptos-epoch': _, ...rest } = stamps()
   t.equal(readPosition(rest)?.position.head.epoch, undefined)
   t.ok(readPosition(rest))
-  for (const name of Object.keys(rest)) t.equal(readPosition({ ...rest, [name]: undefined }), undefined, `without ${name}`)
+  for (const name of Object.keys(rest)) {
+    t.equal(readPosition({ ...rest, [name]: undefined }), undefined, `without ${name}`)
+  }
 })
 
 t.test('an impossible position is no position', async t => {
   const bad: Record<string, string>[] = [
-    { 'x-aptos-ledger-version': '9' }, { 'x-aptos-block-height': '0' }, { 'x-aptos-chain-id': '256' }, { 'x-aptos-ledger-version': '-1' }, { 'x-aptos-ledger-version': '1e3' },
-    { 'x-aptos-ledger-version': '18446744073709551616' }, { 'x-aptos-ledger-version': ' 1000' }, { 'x-aptos-ledger-version': '' }, { 'x-aptos-ledger-version': '1000, 1000' }
+    { 'x-aptos-ledger-version': '9' },
+    { 'x-aptos-block-height': '0' },
+    { 'x-aptos-chain-id': '256' },
+    { 'x-aptos-ledger-version': '-1' },
+    { 'x-aptos-ledger-version': '1e3' },
+    { 'x-aptos-ledger-version': '18446744073709551616' },
+    { 'x-aptos-ledger-version': ' 1000' },
+    { 'x-aptos-ledger-version': '' },
+    { 'x-aptos-ledger-version': '1000, 1000' }
   ]
   for (const change of bad) t.equal(readPosition(stamps(change)), undefined, JSON.stringify(change))
   t.equal(readPosition({ ...stamps(), 'x-aptos-chain-id': ['4', '4'] }), undefined, 'a repeated line')
@@ -35,7 +55,9 @@ t.test('an impossible position is no position', async t => {
 })
 
 t.test('a time that no clock will show is no position: believed once, no true answer could ever correct it', async t => {
-  for (const time of ['9007199254740993', '18446744073709551615']) t.equal(readPosition(stamps({ 'x-aptos-ledger-timestampusec': time })), undefined, time)
+  for (const time of ['9007199254740993', '18446744073709551615']) {
+    t.equal(readPosition(stamps({ 'x-aptos-ledger-timestampusec': time })), undefined, time)
+  }
   t.ok(readPosition(stamps({ 'x-aptos-ledger-timestampusec': '4102444800000000' })), 'the year 2100')
 })
 
@@ -45,23 +67,48 @@ t.test('where a listing would go on at one of two places its answer proves nothi
 })
 
 t.test('two families that agree are the node\'s, two that contradict each other are none', async t => {
-  const own = Object.fromEntries(Object.entries(stamps()).map(([name, value]) => [name.replace('x-aptos-', 'x-node-'), value]))
+  const own = Object.fromEntries(
+    Object.entries(stamps()).map(([name, value]) => [name.replace('x-aptos-', 'x-node-'), value])
+  )
   t.equal(readPosition({ ...own, ...stamps() })?.family, 'x-aptos-')
   t.equal(readPosition({ ...stamps(), ...own })?.family, 'x-aptos-')
-  for (const [name, value] of Object.entries({
-    'x-node-ledger-version': '1001', 'x-node-chain-id': '5', 'x-node-ledger-timestampusec': '1', 'x-node-epoch': '3', 'x-node-block-height': '101', 'x-node-ledger-oldest-version': '11', 'x-node-oldest-block-height': '2'
-  })) t.equal(readPosition({ ...own, ...stamps(), [name]: value }), undefined, name)
+  for (
+    const [name, value] of Object.entries({
+      'x-node-ledger-version': '1001',
+      'x-node-chain-id': '5',
+      'x-node-ledger-timestampusec': '1',
+      'x-node-epoch': '3',
+      'x-node-block-height': '101',
+      'x-node-ledger-oldest-version': '11',
+      'x-node-oldest-block-height': '2'
+    })
+  ) t.equal(readPosition({ ...own, ...stamps(), [name]: value }), undefined, name)
   t.ok(readPosition({ 'x-other-ledger-version': '1', ...stamps() }), 'a family that is not whole is none')
 })
 
 t.test('versions above 2^53 are exact', async t => {
-  const position = readPosition(stamps({ 'x-aptos-ledger-version': '18446744073709551615', 'x-aptos-ledger-oldest-version': '18446744073709551614' }))?.position
+  const position = readPosition(
+    stamps({
+      'x-aptos-ledger-version': '18446744073709551615',
+      'x-aptos-ledger-oldest-version': '18446744073709551614'
+    })
+  )?.position
   t.equal(position?.head.version, 18446744073709551615n)
-  t.same(position && positionLines(position, namesOf('x-aptos-')).slice(2, 6), ['x-aptos-ledger-version', '18446744073709551615', 'x-aptos-ledger-oldest-version', '18446744073709551614'])
+  t.same(position && positionLines(position, namesOf('x-aptos-')).slice(2, 6), [
+    'x-aptos-ledger-version',
+    '18446744073709551615',
+    'x-aptos-ledger-oldest-version',
+    '18446744073709551614'
+  ])
 })
 
 t.test('a position is written in the order in which nodes write it', async t => {
   const read = readPosition(stamps())
   t.same(read && positionLines(read.position, namesOf(read.family)), Object.entries(stamps()).flat())
-  t.notOk(read && positionLines({ ...read.position, head: { ...read.position.head, epoch: undefined } }, namesOf('x-aptos-')).includes('x-aptos-epoch'), 'the epoch only where the node gives it')
+  t.notOk(
+    read &&
+      positionLines({ ...read.position, head: { ...read.position.head, epoch: undefined } }, namesOf('x-aptos-'))
+        .includes('x-aptos-epoch'),
+    'the epoch only where the node gives it'
+  )
 })

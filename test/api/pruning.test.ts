@@ -6,8 +6,14 @@ import { varveAt, varveAtSandbox } from '../support/varve.js'
 const status = 'cache-status'
 const local = 'varve; detail=gone'
 const table = item('u64', '"7"')
-const words = (more: object, version: string, code = 'block_pruned'): string => JSON.stringify({ error_code: code, message: `Ledger version(${version}) has been pruned`, ...more })
-const gone: Array<[string, Parameters<typeof ask>[2]]> = [['/v1/tables/0x5eed/item?ledger_version=2000', table], ['/v1/accounts/0x1/modules?ledger_version=2000&limit=1', {}], ['/v1/blocks/by_version/2000', {}], ['/v1/blocks/by_version/2000?with_transactions=true', { headers: { accept: 'application/x-bcs' } }]]
+const words = (more: object, version: string, code = 'block_pruned'): string =>
+  JSON.stringify({ error_code: code, message: `Ledger version(${version}) has been pruned`, ...more })
+const gone: Array<[string, Parameters<typeof ask>[2]]> = [
+  ['/v1/tables/0x5eed/item?ledger_version=2000', table],
+  ['/v1/accounts/0x1/modules?ledger_version=2000&limit=1', {}],
+  ['/v1/blocks/by_version/2000', {}],
+  ['/v1/blocks/by_version/2000?with_transactions=true', { headers: { accept: 'application/x-bcs' } }]
+]
 const endpoints = ['table_item', 'account_modules', 'block_by_version', 'block_by_version']
 
 t.test('what is below the node\'s window and not kept is answered without asking, in the node\'s own words for that operation', async t => {
@@ -21,7 +27,17 @@ t.test('what is below the node\'s window and not kept is answered without asking
     const direct = await ask(sandbox.url, target, how)
     t.same([got.status, got.body], [410, direct.body], target)
     t.same([got.headers[status], got.headers['cache-control']], [local, 'no-store'])
-    for (const name of ['ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'block-height', 'oldest-block-height', 'epoch', 'chain-id']) t.equal(got.headers[`x-node-${name}`], direct.headers[`x-aptos-${name}`], name)
+    for (
+      const name of [
+        'ledger-version',
+        'ledger-oldest-version',
+        'ledger-timestampusec',
+        'block-height',
+        'oldest-block-height',
+        'epoch',
+        'chain-id'
+      ]
+    ) t.equal(got.headers[`x-node-${name}`], direct.headers[`x-aptos-${name}`], name)
     t.ok(await varve.metric(`varve_requests_total{endpoint="${endpoints[at]}",outcome="gone",status="410"}`))
   }
   const distance = Number(sandbox.ledger.oldest.version) - 2000
@@ -36,7 +52,12 @@ t.test('behind a load-balanced upstream the node is asked each time, and its 410
   const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
   sandbox.ledger.pruneTo(600)
   for (let round = 0; round < 2; round++) {
-    for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 410, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' } })
+    for (const [target, how] of gone) {
+      t.match(await varve.get(target, how), {
+        status: 410,
+        headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' }
+      })
+    }
   }
   t.equal(sandbox.asked.total, 2 * gone.length)
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="upstream"}'), 4)
@@ -52,7 +73,15 @@ t.test('what the cache has is served beyond the window, marked and counted, unde
   await varve.get('/v1/accounts/0x1/modules?limit=1')
   sandbox.asked.reset()
   for (const [at, [target, how]] of gone.entries()) {
-    t.match(await varve.get(target, how), { status: 200, body: kept[at]?.body, headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': String(sandbox.ledger.oldest.version), 'x-node-block-height': '1002' } }, target)
+    t.match(await varve.get(target, how), {
+      status: 200,
+      body: kept[at]?.body,
+      headers: {
+        [status]: 'varve; hit; detail=pruned',
+        'x-node-ledger-oldest-version': String(sandbox.ledger.oldest.version),
+        'x-node-block-height': '1002'
+      }
+    }, target)
     t.ok(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoints[at]}",answer="cache"}`))
     t.ok((await varve.metric(`varve_pruned_distance_versions_sum{endpoint="${endpoints[at]}"}`) ?? 0) > 0)
   }
@@ -63,20 +92,38 @@ t.test('where an operator will not have it served it is refused like what was ne
   for (const answerLocally of [true, false]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached: false, answerLocally } })
     for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 200 })
-    t.match(await varve.get(...gone[0] as [string, object]), { status: 200, headers: { [status]: /hit/ } }, 'within the window it is served')
+    t.match(
+      await varve.get(...gone[0] as [string, object]),
+      { status: 200, headers: { [status]: /hit/ } },
+      'within the window it is served'
+    )
     sandbox.ledger.pruneTo(600)
     await varve.get('/v1/accounts/0x1/modules?limit=1')
     sandbox.asked.reset()
-    for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 410, headers: { [status]: answerLocally ? local : /fwd-status=410/ } })
+    for (const [target, how] of gone) {
+      t.match(await varve.get(target, how), {
+        status: 410,
+        headers: { [status]: answerLocally ? local : /fwd-status=410/ }
+      })
+    }
     t.equal(sandbox.asked.total, answerLocally ? 0 : gone.length)
-    t.equal(await varve.metric(`varve_pruned_requests_total{endpoint="table_item",answer="${answerLocally ? 'local' : 'upstream'}"}`), 1)
+    t.equal(
+      await varve.metric(
+        `varve_pruned_requests_total{endpoint="table_item",answer="${answerLocally ? 'local' : 'upstream'}"}`
+      ),
+      1
+    )
   }
 })
 
 t.test('a node that has its history back is asked for it again, and one ahead of the window is never refused', async t => {
   const window = { oldest: '600' }
   const positions = (): Record<string, string> => stamps({ 'x-aptos-ledger-oldest-version': window.oldest })
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('[]') }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('{}') })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('[]')
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('{}')
+  })
   const varve = await varveAt(t, stub.url)
   const target = '/v1/accounts/0x1/modules?ledger_version='
   t.match(await varve.get(`${target}599`), { status: 410 })
@@ -89,14 +136,31 @@ t.test('a node that has its history back is asked for it again, and one ahead of
 })
 
 t.test('the window\'s edge can fall inside a kept block: its older versions are answered from it as pruned, or refused, its others as ever', async t => {
-  const body = JSON.stringify({ block_height: '50', block_hash: '0xab', block_timestamp: '5', first_version: '500', last_version: '509', transactions: null })
+  const body = JSON.stringify({
+    block_height: '50',
+    block_hash: '0xab',
+    block_timestamp: '5',
+    first_version: '500',
+    last_version: '509',
+    transactions: null
+  })
   for (const serveCached of [true, false]) {
-    const stub = await stubNode(t, (_request, response) => { ok(response, body, { 'x-aptos-ledger-oldest-version': '505' }) })
+    const stub = await stubNode(t, (_request, response) => {
+      ok(response, body, { 'x-aptos-ledger-oldest-version': '505' })
+    })
     const varve = await varveAt(t, stub.url, { pruned: { serveCached } })
     const got: unknown[] = []
-    for (const version of [505, 504, 509, 505, 500]) got.push((await varve.get(`/v1/blocks/by_version/${version}`)).headers[status])
+    for (const version of [505, 504, 509, 505, 500]) {
+      got.push((await varve.get(`/v1/blocks/by_version/${version}`)).headers[status])
+    }
     const below = serveCached ? 'varve; hit; detail=pruned' : local
-    t.same(got, ['varve; fwd=uri-miss; fwd-status=200; stored', below, 'varve; hit; detail=memory', 'varve; hit; detail=memory', below])
+    t.same(got, [
+      'varve; fwd=uri-miss; fwd-status=200; stored',
+      below,
+      'varve; hit; detail=memory',
+      'varve; hit; detail=memory',
+      below
+    ])
     t.equal(stub.asked.length, 1)
     t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="block_by_version"}'), 1 + 5)
   }
@@ -104,11 +168,17 @@ t.test('the window\'s edge can fall inside a kept block: its older versions are 
 
 t.test('what an old release rendered and no node has any more is served as it is, without asking (law 8)', async t => {
   let index = { release: 'aaaa', oldest: '10' }
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => {
-    response.writeHead(200, { 'content-type': 'application/json', ...stamps({ 'x-aptos-ledger-oldest-version': index.oldest }) }).end(`{"git_hash":"${index.release}"}`)
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      ...stamps({ 'x-aptos-ledger-oldest-version': index.oldest })
+    }).end(`{"git_hash":"${index.release}"}`)
   })
   const varve = await varveAt(t, stub.url, { head: { pollMs: 10 } })
-  const read = async (): Promise<unknown> => (await varve.get('/v1/accounts/0x1/modules?ledger_version=100')).headers[status]
+  const read = async (): Promise<unknown> =>
+    (await varve.get('/v1/accounts/0x1/modules?ledger_version=100')).headers[status]
   t.equal(await read(), 'varve; fwd=uri-miss; fwd-status=200; stored')
   index = { release: 'bbbb', oldest: '200' }
   // One poll teaches both.
@@ -119,37 +189,74 @@ t.test('what an old release rendered and no node has any more is served as it is
 })
 
 t.test('a 410 for a version within the known window is believed for that answer alone, and has no distance', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => { if (nth > 2) ok(response, '[]'); else response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(words({}, '500')) })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    if (nth > 2) ok(response, '[]')
+    else response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(words({}, '500'))
+  })
   const varve = await varveAt(t, stub.url)
-  for (const code of [410, 410, 200]) t.equal((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).status, code)
-  t.same([await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), await varve.metric('varve_pruned_distance_versions_count{endpoint="account_modules"}')], [2, 0])
+  for (const code of [410, 410, 200]) {
+    t.equal((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).status, code)
+  }
+  t.same([
+    await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'),
+    await varve.metric('varve_pruned_distance_versions_count{endpoint="account_modules"}')
+  ], [2, 0])
 })
 
 t.test('a node that was set back to a longer history is asked, and the oldest version shown is its, although the head shown does not go back', async t => {
   let position = stamps({ 'x-aptos-ledger-oldest-version': '600' })
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...position }).end('[]') }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...position }).end('{}') })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...position }).end('[]')
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...position }).end('{}')
+  })
   const varve = await varveAt(t, stub.url)
   const target = '/v1/accounts/0x1/modules?ledger_version='
   t.match(await varve.get(`${target}599`), { status: 410 })
-  position = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' })
-  for (const version of [700, 599]) t.match(await varve.get(`${target}${version}`), { status: 200, headers: { [status]: /stored/, 'x-node-ledger-version': '1000', 'x-node-ledger-oldest-version': '10' } })
+  position = stamps({
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  })
+  for (const version of [700, 599]) {
+    t.match(await varve.get(`${target}${version}`), {
+      status: 200,
+      headers: { [status]: /stored/, 'x-node-ledger-version': '1000', 'x-node-ledger-oldest-version': '10' }
+    })
+  }
   t.equal(stub.asked.length, 2)
 })
 
 t.test('an answer of another chain is no word on what this one\'s node has', async t => {
   let chain = '4'
-  const answer = (): Record<string, string> => ({ 'content-type': 'application/json', ...stamps(chain === '4' ? {} : { 'x-aptos-chain-id': chain, 'x-aptos-ledger-oldest-version': '900' }) })
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, answer()).end('[]') }, (_request, response) => { response.writeHead(200, answer()).end('{}') })
+  const answer = (): Record<string, string> => ({
+    'content-type': 'application/json',
+    ...stamps(chain === '4' ? {} : { 'x-aptos-chain-id': chain, 'x-aptos-ledger-oldest-version': '900' })
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, answer()).end('[]')
+  }, (_request, response) => {
+    response.writeHead(200, answer()).end('{}')
+  })
   const varve = await varveAt(t, stub.url)
   chain = '9'
-  for (let round = 0; round < 2; round++) t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 503 })
+  for (let round = 0; round < 2; round++) {
+    t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 503 })
+  }
   t.equal(stub.asked.length, 1, 'and it is not asked for data until its chain is the right one')
 })
 
 t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is what the next local 410 carries', async t => {
-  let more: Record<string, unknown> = { hint: 'ask the archive', oldest_ledger_version: '11', archival_endpoint: 'https://archive.example/v1', secret: 'x' }
+  let more: Record<string, unknown> = {
+    hint: 'ask the archive',
+    oldest_ledger_version: '11',
+    archival_endpoint: 'https://archive.example/v1',
+    secret: 'x'
+  }
   let header: Record<string, string> = { 'x-aptos-archival-endpoint': 'https://archive.example/v1', 'x-secret': 'x' }
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(410, { 'content-type': 'application/json', ...stamps(), ...header }).end(words(more, '12')) }, answerIndex)
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(410, { 'content-type': 'application/json', ...stamps(), ...header }).end(words(more, '12'))
+  }, answerIndex)
   const varve = await varveAt(t, stub.url)
   const plain = { message: 'Ledger version(5) has been pruned', error_code: 'version_pruned', vm_error_code: null }
   const localOne = async (): Promise<{ body: unknown, archive: unknown }> => {
@@ -159,15 +266,31 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
   }
   const passed = async (): Promise<void> => {
     const got = await varve.get('/v1/blocks/by_version/12')
-    t.match(got, { status: 410, body: words(more, '12'), headers: { 'x-aptos-archival-endpoint': header['x-aptos-archival-endpoint'], 'x-secret': undefined } })
+    t.match(got, {
+      status: 410,
+      body: words(more, '12'),
+      headers: { 'x-aptos-archival-endpoint': header['x-aptos-archival-endpoint'], 'x-secret': undefined }
+    })
   }
   t.same(await localOne(), { body: plain, archive: undefined }, 'nothing was seen yet')
   await passed()
-  t.same(await localOne(), { body: { ...plain, hint: 'ask the archive', oldest_ledger_version: '10', archival_endpoint: 'https://archive.example/v1' }, archive: 'https://archive.example/v1' }, 'the oldest version is the present one')
+  t.same(await localOne(), {
+    body: {
+      ...plain,
+      hint: 'ask the archive',
+      oldest_ledger_version: '10',
+      archival_endpoint: 'https://archive.example/v1'
+    },
+    archive: 'https://archive.example/v1'
+  }, 'the oldest version is the present one')
   more = { hint: 'x'.repeat(5000), archival_endpoint: ['https://archive.example'], oldest_ledger_version: '10' }
   header = {}
   await passed()
-  t.same(await localOne(), { body: { ...plain, oldest_ledger_version: '10' }, archive: undefined }, 'too long a text and what is no text are left out')
+  t.same(
+    await localOne(),
+    { body: { ...plain, oldest_ledger_version: '10' }, archive: undefined },
+    'too long a text and what is no text are left out'
+  )
   more = {}
   header = { 'x-aptos-archival-endpoint': 'x'.repeat(3000) }
   t.match(await varve.get('/v1/blocks/by_version/12'), { status: 410, body: words(more, '12') })
@@ -175,15 +298,26 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
 })
 
 t.test('a 410 that is about something else teaches nothing of pruning', async t => {
-  const bodies = [words({ hint: 'first' }, '12', 'version_pruned'), JSON.stringify({ error_code: 'internal_error', message: 'x', hint: 'other' }), 'gone', 'null']
-  const stub = await stubNode(t, (_request, response, nth) => { response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(bodies[nth - 1]) })
+  const bodies = [
+    words({ hint: 'first' }, '12', 'version_pruned'),
+    JSON.stringify({ error_code: 'internal_error', message: 'x', hint: 'other' }),
+    'gone',
+    'null'
+  ]
+  const stub = await stubNode(t, (_request, response, nth) => {
+    response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(bodies[nth - 1])
+  })
   const varve = await varveAt(t, stub.url)
   for (const body of bodies) t.match(await varve.get('/v1/blocks/by_version/12'), { status: 410, body })
   t.match(JSON.parse((await varve.get('/v1/blocks/by_version/5')).body), { hint: 'first' })
 })
 
 t.test('while no position is known nothing is said to be gone: the node is asked', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(503).end() })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(503).end()
+  })
   const varve = await varveAt(t, stub.url, { chainId: 4 })
   t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=11'), { status: 200 })
 })

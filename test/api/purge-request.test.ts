@@ -2,18 +2,27 @@ import t from 'tap'
 import { purgeOf, readPurge } from '../../src/api/purge-request.js'
 import { targetOf } from '../../src/api/read.js'
 
-const read = (body: unknown): ReturnType<typeof readPurge> => readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), { eventsDefault: 25 })
+const read = (body: unknown): ReturnType<typeof readPurge> =>
+  readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), { eventsDefault: 25 })
 
 /** The canonical request that a purge means. */
 function meant (body: unknown): string {
   const wanted = read(body)
-  return wanted.all ? 'everything' : `${wanted.read.endpoint.method} ${targetOf(wanted.read)} ${wanted.read.body?.canonical ?? ''}`.trim()
+  return wanted.all
+    ? 'everything'
+    : `${wanted.read.endpoint.method} ${targetOf(wanted.read)} ${wanted.read.body?.canonical ?? ''}`.trim()
 }
 
 t.test('a read is named by its path or by a whole URL, in any spelling, with its method or, where it is a GET, without', async t => {
   const canonical = meant({ method: 'GET', url: '/v1/accounts/0x1/modules?ledger_version=5&limit=2' })
   t.match(canonical, /^GET \/v1\/accounts\/\S*1\/modules\?ledger_version=5&limit=2$/)
-  for (const url of ['/v1/accounts/1/modules?limit=02&ledger_version=%2B5', 'http://varve.example:8080/v1/accounts/0x0001/modules?ledger_version=5&limit=2', 'https://h/v1/accounts/0x1/modules?limit=2&ledger_version=005&unknown=1']) {
+  for (
+    const url of [
+      '/v1/accounts/1/modules?limit=02&ledger_version=%2B5',
+      'http://varve.example:8080/v1/accounts/0x0001/modules?ledger_version=5&limit=2',
+      'https://h/v1/accounts/0x1/modules?limit=2&ledger_version=005&unknown=1'
+    ]
+  ) {
     for (const method of ['GET', 'HEAD', undefined]) t.equal(meant({ method, url }), canonical, `${method} ${url}`)
   }
 })
@@ -23,7 +32,13 @@ t.test('the body of a table look-up is taken as an object or as a text, to the l
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
   const canonical = meant({ method: 'POST', url, body })
   t.match(canonical, /^POST .*"key":"7"\}$/)
-  for (const spelled of [{ key: '007', value_type: 'u64', key_type: ' u64' }, JSON.stringify(body), '{ "key": "+7", "value_type": "u64", "key_type": "u64" }']) t.equal(meant({ method: 'POST', url, body: spelled }), canonical)
+  for (
+    const spelled of [
+      { key: '007', value_type: 'u64', key_type: ' u64' },
+      JSON.stringify(body),
+      '{ "key": "+7", "value_type": "u64", "key_type": "u64" }'
+    ]
+  ) t.equal(meant({ method: 'POST', url, body: spelled }), canonical)
   const sentOf = (text: string): string | undefined => {
     const wanted = read(text)
     return wanted.all ? undefined : String(wanted.read.body?.sent)
@@ -35,37 +50,95 @@ t.test('the body of a table look-up is taken as an object or as a text, to the l
     const inner = `{"key_type":"${typed}","value_type":"u64","key":${key}}`
     t.equal(sentOf(`${head}${inner}}`), inner)
     t.equal(sentOf(`${head}${JSON.stringify(inner)}}`), inner, 'the same as a text')
-    t.equal(sentOf(`{ "body" :\t${inner.replace(',"value', ' ,\n"value')} , "url":"${url}","method":"POST" }`), inner, 'blanks between are none of it')
+    t.equal(
+      sentOf(`{ "body" :\t${inner.replace(',"value', ' ,\n"value')} , "url":"${url}","method":"POST" }`),
+      inner,
+      'blanks between are none of it'
+    )
   }
 })
 
 t.test('everything is asked for by {"all": true} and by nothing else', async t => {
   for (const text of ['{"all":true}', ' { "all" : true } ']) t.equal(meant(text), 'everything')
   const url = '/v1/accounts/0x1/modules?ledger_version=5'
-  for (const body of [
-    { all: false }, { all: 'true' }, { all: 1 }, { all: null }, { all: true, url }, { all: false, url }, { ALL: true }, '{"all":true,"all":true}', '{"all":true,"all":false}',
-    {}, [], 'null', '5', '"all"', '', '{', { method: 'GET' }, { url: 5 }, { url: null }, { url: [url] }, { url, method: 5 }, { url, method: null }, { url, headers: {} }, [{ url }]
-  ]) t.throws(() => read(body), { status: 400, code: 'invalid_input' }, JSON.stringify(body))
-  t.throws(() => read('{"all":true,"method":"GET"}'), { status: 400, code: 'invalid_input' }, 'what is half a read is no order to forget everything')
+  for (
+    const body of [
+      { all: false },
+      { all: 'true' },
+      { all: 1 },
+      { all: null },
+      { all: true, url },
+      { all: false, url },
+      { ALL: true },
+      '{"all":true,"all":true}',
+      '{"all":true,"all":false}',
+      {},
+      [],
+      'null',
+      '5',
+      '"all"',
+      '',
+      '{',
+      { method: 'GET' },
+      { url: 5 },
+      { url: null },
+      { url: [url] },
+      { url, method: 5 },
+      { url, method: null },
+      { url, headers: {} },
+      [{ url }]
+    ]
+  ) t.throws(() => read(body), { status: 400, code: 'invalid_input' }, JSON.stringify(body))
+  t.throws(
+    () => read('{"all":true,"method":"GET"}'),
+    { status: 400, code: 'invalid_input' },
+    'what is half a read is no order to forget everything'
+  )
   t.throws(() => read('{"all":true,"body":{}}'), { status: 400, code: 'invalid_input' })
 })
 
 t.test('what no client could have read is refused with 400', async t => {
   const url = '/v1/tables/0xab/item?ledger_version=5'
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
-  for (const wrong of [
-    { url: '' }, { url: '/' }, { url: '/v1/-/healthy' }, { url: '/v1/transactions', method: 'POST' }, { url: '/v2/info' }, { url: 'v1/info' }, { url: '/v1/accounts/0xg/modules' }, { url: '/v1/accounts/0x1/modules?ledger_version=x' },
-    { url: '/v1/accounts/0x1/modules?limit=1&limit=1' }, { url: '/v1/blocks/by_version/-1' }, { url: '/v1/accounts/0x1/modules?ledger_version=1 2' },
-    { url: '/v1/info', method: 'get' }, { url: '/v1/info', method: 'POST' }, { url: '/v1/info', method: '' }, { url }, { url, method: 'GET', body }, { url, method: 'POST' }, { url, method: 'POST', body: {} },
-    { url, method: 'POST', body: [] }, { url, method: 'POST', body: 7 }, { url, method: 'POST', body: null }, { url, method: 'POST', body: 'nonsense' }, { url, method: 'POST', body: { ...body, key_type: '' } }
-  ]) t.throws(() => read(wrong), { status: 400, code: 'invalid_input' }, JSON.stringify(wrong))
+  for (
+    const wrong of [
+      { url: '' },
+      { url: '/' },
+      { url: '/v1/-/healthy' },
+      { url: '/v1/transactions', method: 'POST' },
+      { url: '/v2/info' },
+      { url: 'v1/info' },
+      { url: '/v1/accounts/0xg/modules' },
+      { url: '/v1/accounts/0x1/modules?ledger_version=x' },
+      { url: '/v1/accounts/0x1/modules?limit=1&limit=1' },
+      { url: '/v1/blocks/by_version/-1' },
+      { url: '/v1/accounts/0x1/modules?ledger_version=1 2' },
+      { url: '/v1/info', method: 'get' },
+      { url: '/v1/info', method: 'POST' },
+      { url: '/v1/info', method: '' },
+      { url },
+      { url, method: 'GET', body },
+      { url, method: 'POST' },
+      { url, method: 'POST', body: {} },
+      { url, method: 'POST', body: [] },
+      { url, method: 'POST', body: 7 },
+      { url, method: 'POST', body: null },
+      { url, method: 'POST', body: 'nonsense' },
+      { url, method: 'POST', body: { ...body, key_type: '' } }
+    ]
+  ) t.throws(() => read(wrong), { status: 400, code: 'invalid_input' }, JSON.stringify(wrong))
 })
 
 t.test('a purge made from a read means that very read', async t => {
   const body = '{"key_type":"u64","value_type":"u64","key":"007"}'
   const item = { method: 'POST', url: '/v1/tables/0x5eed/item?ledger_version=5', body: JSON.parse(body) as unknown }
-  const requests = [item, { url: '/v1/accounts/1/modules?limit=02&ledger_version=%2B5&start=00ab' }, { url: '/v1/blocks/by_version/5?with_transactions=true' },
-    { url: `/v1/accounts/0x1/events/${encodeURIComponent('0x1::a::B<0x2::c::D, u8>')}/e?start=5` }, { url: '/v1/info' }]
+  const requests = [
+    item,
+    { url: '/v1/accounts/1/modules?limit=02&ledger_version=%2B5&start=00ab' },
+    { url: '/v1/blocks/by_version/5?with_transactions=true' },
+    { url: `/v1/accounts/0x1/events/${encodeURIComponent('0x1::a::B<0x2::c::D, u8>')}/e?start=5` },
+    { url: '/v1/info' }
+  ]
   for (const request of requests) {
     const wanted = readPurge(Buffer.from(JSON.stringify(request)), { eventsDefault: 25 })
     if (wanted.all) throw new Error('not everything')

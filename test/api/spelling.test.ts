@@ -8,7 +8,9 @@ const plain: Spelled = { method: 'GET', target: '/v1/x', accept: undefined, cont
 
 t.test('HEAD is spelled as GET, and no other method as either', t => {
   t.equal(spellingOf({ ...plain, method: 'HEAD' }), spellingOf(plain))
-  for (const method of ['DELETE', 'PUT', 'OPTIONS', 'get', 'QUERY']) t.equal(spellingOf({ ...plain, method, body: Buffer.from('{}') }), undefined)
+  for (const method of ['DELETE', 'PUT', 'OPTIONS', 'get', 'QUERY']) {
+    t.equal(spellingOf({ ...plain, method, body: Buffer.from('{}') }), undefined)
+  }
   t.equal(spellingOf({ ...plain, method: 'POST', contentType: json }), undefined, 'nor a POST whose body is not there')
   t.equal(spellingOf({ ...plain, method: 'POST', body: Buffer.alloc(0) }), undefined, 'or of no type')
   t.not(spellingOf({ ...plain, method: 'POST', contentType: json, body: Buffer.alloc(0) }), spellingOf(plain))
@@ -27,13 +29,36 @@ t.test('what is very long is not worth remembering', t => {
 
 t.test(`two requests that differ in anything that is read are never spelled alike (${seeded})`, t => {
   // Characters that a parser lets through at each place, and few of them, so that pieces meet in every way.
-  const target = fc.array(fc.constantFrom('/', 'a', '?', 'undefined', ','), { maxLength: 4 }).map(parts => `/${parts.join('')}`)
-  const value = fc.option(fc.array(fc.constantFrom('a', ' ', '/', ' /', 'undefined', ','), { maxLength: 4 }).map(parts => parts.join('')), { nil: undefined })
-  const body = fc.array(fc.constantFrom('a', '\n', ' ', '/', '\n/', 'é'), { maxLength: 4 }).map(parts => Buffer.from(parts.join('')))
-  const get = fc.record({ method: fc.constant('GET'), target, accept: value, contentType: fc.constant(undefined), body: fc.constant(undefined) })
-  const post = fc.record({ method: fc.constant('POST'), target, accept: value, contentType: value.map(text => text ?? ''), body })
-  const same = (a: Spelled, b: Spelled): boolean => a.method === b.method && a.target === b.target && a.accept === b.accept && a.contentType === b.contentType &&
+  const target = fc.array(fc.constantFrom('/', 'a', '?', 'undefined', ','), { maxLength: 4 }).map(parts =>
+    `/${parts.join('')}`
+  )
+  const value = fc.option(
+    fc.array(fc.constantFrom('a', ' ', '/', ' /', 'undefined', ','), { maxLength: 4 }).map(parts => parts.join('')),
+    { nil: undefined }
+  )
+  const body = fc.array(fc.constantFrom('a', '\n', ' ', '/', '\n/', 'é'), { maxLength: 4 }).map(parts =>
+    Buffer.from(parts.join(''))
+  )
+  const get = fc.record({
+    method: fc.constant('GET'),
+    target,
+    accept: value,
+    contentType: fc.constant(undefined),
+    body: fc.constant(undefined)
+  })
+  const post = fc.record({
+    method: fc.constant('POST'),
+    target,
+    accept: value,
+    contentType: value.map(text => text ?? ''),
+    body
+  })
+  const same = (a: Spelled, b: Spelled): boolean =>
+    a.method === b.method && a.target === b.target && a.accept === b.accept && a.contentType === b.contentType &&
     (a.body === b.body || (a.body !== undefined && b.body !== undefined && a.body.equals(b.body)))
-  check(fc.property(fc.oneof(get, post), fc.oneof(get, post), (a, b) => same(a, b) || spellingOf(a) !== spellingOf(b)), 20_000)
+  check(
+    fc.property(fc.oneof(get, post), fc.oneof(get, post), (a, b) => same(a, b) || spellingOf(a) !== spellingOf(b)),
+    20_000
+  )
   t.end()
 })

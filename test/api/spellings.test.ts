@@ -5,7 +5,19 @@ import { readAddress, readTagAddress, shortAddress, spellAddress as canonicalAdd
 import { integerSpelling, readU16, readU64 } from '../../src/api/integer.js'
 import { isIdentifier, printTypeTag, readStructTag, readTypeTag } from '../../src/api/type-tag.js'
 import { check, seeded } from '../support/properties.js'
-import { address, addressStyle, integerStyle, plainTag, spellAddress, spellInteger, spellTag, struct, tag, tagStyle, u64 } from '../support/spellings.js'
+import {
+  address,
+  addressStyle,
+  integerStyle,
+  plainTag,
+  spellAddress,
+  spellInteger,
+  spellTag,
+  struct,
+  tag,
+  tagStyle,
+  u64
+} from '../support/spellings.js'
 
 const printed = (text: string): string | undefined => {
   const read = readTypeTag(text)
@@ -13,16 +25,45 @@ const printed = (text: string): string | undefined => {
 }
 
 t.test(`every spelling of an address is one address (${seeded})`, async () => {
-  check(fc.property(address, addressStyle, (digits, style) => readAddress(spellAddress(digits, style)) === digits.padStart(64, '0')))
+  check(
+    fc.property(
+      address,
+      addressStyle,
+      (digits, style) => readAddress(spellAddress(digits, style)) === digits.padStart(64, '0')
+    )
+  )
   check(fc.property(address, digits => shortAddress(digits.padStart(64, '0')) === `0x${digits}`))
 })
 
 t.test(`two addresses are never one (${seeded})`, async () => {
-  check(fc.property(address, address, addressStyle, (a, b, style) => a === b || readAddress(spellAddress(a, style)) !== readAddress(spellAddress(b, style))))
+  check(
+    fc.property(
+      address,
+      address,
+      addressStyle,
+      (a, b, style) => a === b || readAddress(spellAddress(a, style)) !== readAddress(spellAddress(b, style))
+    )
+  )
 })
 
 t.test('what is no address is refused', async t => {
-  for (const text of ['', '0x', '0X1', 'x1', '0x0x1', '0xg', ' 1', '1 ', '-1', '0x' + '1'.repeat(65), '0'.repeat(65), '١', '1\0']) {
+  for (
+    const text of [
+      '',
+      '0x',
+      '0X1',
+      'x1',
+      '0x0x1',
+      '0xg',
+      ' 1',
+      '1 ',
+      '-1',
+      '0x' + '1'.repeat(65),
+      '0'.repeat(65),
+      '١',
+      '1\0'
+    ]
+  ) {
     t.equal(readAddress(text), undefined, JSON.stringify(text))
   }
   t.equal(readTagAddress('1'), undefined, 'inside a tag the prefix is required')
@@ -35,7 +76,27 @@ t.test(`every spelling of a u64 is one number (${seeded})`, async () => {
 })
 
 t.test('what is no unsigned integer in range is refused', async t => {
-  for (const text of ['', '+', '++1', '-0', '-1', '1.0', '1e3', '0x5', '0b1', ' 5', '5 ', '1_000', '5\0', '５', '18446744073709551616', '9'.repeat(200_000), 'null']) {
+  for (
+    const text of [
+      '',
+      '+',
+      '++1',
+      '-0',
+      '-1',
+      '1.0',
+      '1e3',
+      '0x5',
+      '0b1',
+      ' 5',
+      '5 ',
+      '1_000',
+      '5\0',
+      '５',
+      '18446744073709551616',
+      '9'.repeat(200_000),
+      'null'
+    ]
+  ) {
     t.equal(readU64(text), undefined, JSON.stringify(text.slice(0, 30)))
   }
   t.equal(readU64('0'.repeat(200_000) + '7'), 7n, 'however many zeros stand before it')
@@ -46,13 +107,28 @@ t.test('what is no unsigned integer in range is refused', async t => {
 t.test('every spelling of a signed integer is one, and what is out of range stays as it is', async t => {
   const spell = integerSpelling('i64')
   const lowest = '-9223372036854775808'
-  for (const [text, one] of [[lowest, lowest], ['-09', '-9'], ['+127', '127'], ['-0', '0'], ['-00', '0'], ['+00', '0']] as const) t.equal(spell?.(text), one, text)
-  for (const text of ['-9223372036854775809', '9223372036854775808', '-+1', '--1', '+-1', '-', '']) t.equal(spell?.(text), text, text)
+  for (
+    const [text, one] of [[lowest, lowest], ['-09', '-9'], ['+127', '127'], ['-0', '0'], ['-00', '0'], [
+      '+00',
+      '0'
+    ]] as const
+  ) t.equal(spell?.(text), one, text)
+  for (const text of ['-9223372036854775809', '9223372036854775808', '-+1', '--1', '+-1', '-', '']) {
+    t.equal(spell?.(text), text, text)
+  }
 })
 
 t.test(`the canonical address of a key is the short one, whatever its spelling (${seeded})`, async t => {
-  check(fc.property(address, addressStyle, (digits, style) => canonicalAddress(spellAddress(digits, style)) === `0x${digits}`))
-  for (const text of ['', '0x', '0X1', 'x1', '0xg', ' 1', '0x' + '1'.repeat(65), '0'.repeat(65)]) t.equal(canonicalAddress(text), text)
+  check(
+    fc.property(
+      address,
+      addressStyle,
+      (digits, style) => canonicalAddress(spellAddress(digits, style)) === `0x${digits}`
+    )
+  )
+  for (const text of ['', '0x', '0X1', 'x1', '0xg', ' 1', '0x' + '1'.repeat(65), '0'.repeat(65)]) {
+    t.equal(canonicalAddress(text), text)
+  }
 })
 
 t.test(`every spelling of a type tag prints as one (${seeded})`, async () => {
@@ -60,7 +136,15 @@ t.test(`every spelling of a type tag prints as one (${seeded})`, async () => {
 })
 
 t.test(`two type tags are never one (${seeded})`, async () => {
-  check(fc.property(tag, tag, tagStyle, (a, b, style) => plainTag(a) === plainTag(b) || printed(spellTag(a, style)) !== printed(spellTag(b, style))), 500)
+  check(
+    fc.property(
+      tag,
+      tag,
+      tagStyle,
+      (a, b, style) => plainTag(a) === plainTag(b) || printed(spellTag(a, style)) !== printed(spellTag(b, style))
+    ),
+    500
+  )
 })
 
 t.test(`a struct tag is a type tag that is a struct (${seeded})`, async t => {
@@ -71,9 +155,39 @@ t.test(`a struct tag is a type tag that is a struct (${seeded})`, async t => {
 
 t.test('what is no type tag is refused', async t => {
   const bad = [
-    '', ' ', '1::a::B', '0x1', '0x1::a', '0x1::a::', '0x1::a::B::c', '0x1::a::B<', '0x1::a::B<>', '0x1::a::B<,>', '0x1::a::B<u8,,>', '0x1::a::B<u8 u8>', '0x1::a::B>',
-    'vector', 'vector<>', 'vector<u8,u8>', 'u 8', '0x 1::a::B', '0x1: :a::B', '0x1::1a::B', '0x1::_::B', '0x1::a::$', '0xg::a::B', '0x' + '1'.repeat(65) + '::a::B', 'u8,', '&u8', 'é', '\u00a0u8',
-    '<u8>', 'u8<u8>', '0x1::a::B<u8', 'vector<u8', 'vector u8'
+    '',
+    ' ',
+    '1::a::B',
+    '0x1',
+    '0x1::a',
+    '0x1::a::',
+    '0x1::a::B::c',
+    '0x1::a::B<',
+    '0x1::a::B<>',
+    '0x1::a::B<,>',
+    '0x1::a::B<u8,,>',
+    '0x1::a::B<u8 u8>',
+    '0x1::a::B>',
+    'vector',
+    'vector<>',
+    'vector<u8,u8>',
+    'u 8',
+    '0x 1::a::B',
+    '0x1: :a::B',
+    '0x1::1a::B',
+    '0x1::_::B',
+    '0x1::a::$',
+    '0xg::a::B',
+    '0x' + '1'.repeat(65) + '::a::B',
+    'u8,',
+    '&u8',
+    'é',
+    '\u00a0u8',
+    '<u8>',
+    'u8<u8>',
+    '0x1::a::B<u8',
+    'vector<u8',
+    'vector u8'
   ]
   for (const text of bad) t.equal(printed(text), undefined, JSON.stringify(text))
 })
@@ -97,18 +211,38 @@ t.test('identifiers are those of Move', async t => {
 
 t.test('Accept means to varve what it means to a node', async t => {
   const cases: [string | undefined, 'json' | 'bcs'][] = [
-    [undefined, 'json'], ['', 'json'], ['*/*', 'json'], ['*/*;q=0.8', 'json'], ['text/html,application/xhtml+xml,*/*;q=0.8', 'json'],
-    ['application/json', 'json'], ['application/x-bcs', 'bcs'], ['APPLICATION/X-BCS', 'bcs'],
-    ['application/json, application/x-bcs', 'json'], ['application/x-bcs, application/json', 'bcs'],
-    ['application/x-bcs;q=0.9', 'json'], ['application/x-bcs;q=1', 'json'], ['application/x-bcs; charset=utf-8', 'json'],
-    ['application/json;q=0.1, application/x-bcs', 'bcs'], ['application/x-bcs;q=0, application/json', 'json'],
-    ['garbage, application/x-bcs', 'bcs'], ['application/*', 'json'], ['application/x-bcs,', 'bcs']
+    [undefined, 'json'],
+    ['', 'json'],
+    ['*/*', 'json'],
+    ['*/*;q=0.8', 'json'],
+    ['text/html,application/xhtml+xml,*/*;q=0.8', 'json'],
+    ['application/json', 'json'],
+    ['application/x-bcs', 'bcs'],
+    ['APPLICATION/X-BCS', 'bcs'],
+    ['application/json, application/x-bcs', 'json'],
+    ['application/x-bcs, application/json', 'bcs'],
+    ['application/x-bcs;q=0.9', 'json'],
+    ['application/x-bcs;q=1', 'json'],
+    ['application/x-bcs; charset=utf-8', 'json'],
+    ['application/json;q=0.1, application/x-bcs', 'bcs'],
+    ['application/x-bcs;q=0, application/json', 'json'],
+    ['garbage, application/x-bcs', 'bcs'],
+    ['application/*', 'json'],
+    ['application/x-bcs,', 'bcs']
   ]
   for (const [header, accept] of cases) t.equal(readAccept(header), accept, JSON.stringify(header))
 })
 
 t.test('only blanks and tabs stand around a media type: what else looks like a blank to JavaScript makes it another text', async t => {
-  for (const around of ['\t', ' \t ']) t.equal(readAccept(`text/html,${around}application/x-bcs${around}, application/json`), 'bcs', JSON.stringify(around))
-  for (const around of ['\u00a0', '\u000b', '\ufeff']) t.equal(readAccept(`application/x-bcs${around}`), 'json', JSON.stringify(around))
+  for (const around of ['\t', ' \t ']) {
+    t.equal(
+      readAccept(`text/html,${around}application/x-bcs${around}, application/json`),
+      'bcs',
+      JSON.stringify(around)
+    )
+  }
+  for (const around of ['\u00a0', '\u000b', '\ufeff']) {
+    t.equal(readAccept(`application/x-bcs${around}`), 'json', JSON.stringify(around))
+  }
   t.equal(readAccept(`x${' '.repeat(1_000_000)}y, application/x-bcs`), 'bcs', 'and a million of them take no time')
 })

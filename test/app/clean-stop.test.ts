@@ -6,9 +6,21 @@ import { start } from '../cli/command.js'
 
 t.test('a clean stop with Redis logs "stopped" last, and no warning', async t => {
   const redis = await startRedis(t)
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const varve = start(t, ['--upstream', stub.url, '--redis', redis.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'])
-  const connections = async (): Promise<number> => String(await redis.client.client('LIST')).split('name=varve ').length - 1
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
+  const varve = start(t, [
+    '--upstream',
+    stub.url,
+    '--redis',
+    redis.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0'
+  ])
+  const connections = async (): Promise<number> =>
+    String(await redis.client.client('LIST')).split('name=varve ').length - 1
   await varve.saw(/Redis answers/)
   t.ok(await connections() > 0)
   varve.signal('SIGTERM')

@@ -14,7 +14,14 @@ t.test('that no file descriptor is left is told and counted once, and so is that
     const wanted = looks + more
     await until(() => looks >= wanted, 'it was looked at')
   }
-  t.teardown(watchDescriptors(pino({}, { write: line => log.push(line) }), () => { exhausted++ }, look, 1))
+  t.teardown(watchDescriptors(
+    pino({}, { write: line => log.push(line) }),
+    () => {
+      exhausted++
+    },
+    look,
+    1
+  ))
   await after(3)
   t.same([log.length, exhausted], [0, 0])
   isLeft = false

@@ -17,7 +17,10 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 async function lacksIpv6 (): Promise<string | false> {
   const server = createServer()
   server.listen(0, '::1')
-  const error = await Promise.race([once(server, 'listening').then(() => undefined), once(server, 'error').then(([reason]) => reason as Error)])
+  const error = await Promise.race([
+    once(server, 'listening').then(() => undefined),
+    once(server, 'error').then(([reason]) => reason as Error)
+  ])
   server.close()
   return error === undefined ? false : `this machine has no ::1: ${error.message}`
 }
@@ -43,28 +46,42 @@ function localhostIsBoth (t: Test): void {
   })
 }
 
-t.test('a listener on a name has one address, though the name may have two: nothing answers beside it without its limits', { skip }, async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  localhostIsBoth(t)
-  const varve = await varveAt(t, node.url, { listen: 'localhost:0', admin: { listen: 'localhost:0' } })
-  for (const [url, path] of [[varve.url, modules], [varve.adminUrl, '/healthz']] as const) {
-    const { hostname, port } = new URL(url)
-    t.match(await ask(url, path), { status: 200 }, hostname)
-    await t.rejects(ask(`http://[::1]:${port}`, path), { code: 'ECONNREFUSED' })
+t.test(
+  'a listener on a name has one address, though the name may have two: nothing answers beside it without its limits',
+  { skip },
+  async t => {
+    const node = await nodeOf(t, { prunedBlocks: 0 })
+    localhostIsBoth(t)
+    const varve = await varveAt(t, node.url, { listen: 'localhost:0', admin: { listen: 'localhost:0' } })
+    for (const [url, path] of [[varve.url, modules], [varve.adminUrl, '/healthz']] as const) {
+      const { hostname, port } = new URL(url)
+      t.match(await ask(url, path), { status: 200 }, hostname)
+      await t.rejects(ask(`http://[::1]:${port}`, path), { code: 'ECONNREFUSED' })
+    }
   }
-})
+)
 
 t.test('a name that leads nowhere is no address to listen on', async t => {
-  const node = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  await t.rejects(varveAt(t, node.url, { listen: 'nowhere.invalid:0' }), { message: /^cannot listen on nowhere\.invalid:0 \(listen\): .*(?:ENOTFOUND|EAI_AGAIN)/ })
+  const node = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
+  await t.rejects(varveAt(t, node.url, { listen: 'nowhere.invalid:0' }), {
+    message: /^cannot listen on nowhere\.invalid:0 \(listen\): .*(?:ENOTFOUND|EAI_AGAIN)/
+  })
 })
 
 t.test('varve, its admin listener, its node and its Redis may all be at addresses of IPv6', { skip }, async t => {
   const node = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '::1' })
-  t.teardown(async () => { await node.close() })
+  t.teardown(async () => {
+    await node.close()
+  })
   const redis = await startRedis(t, { args: ['--bind', '127.0.0.1', '::1'] })
   t.match(node.url, /^http:\/\/\[::1\]:\d+$/)
-  const varve = await varveAt(t, node.url, { listen: '[::1]:0', admin: { listen: '[::1]:0' }, cache: { redis: { url: `redis://[::1]:${redis.port}` } } })
+  const varve = await varveAt(t, node.url, {
+    listen: '[::1]:0',
+    admin: { listen: '[::1]:0' },
+    cache: { redis: { url: `redis://[::1]:${redis.port}` } }
+  })
   t.match([varve.url, varve.adminUrl], [/^http:\/\/\[::1\]:\d+$/, /^http:\/\/\[::1\]:\d+$/])
   t.match(varve.log.find(({ msg }) => msg === 'listening'), { url: varve.url, adminUrl: varve.adminUrl })
   t.match((await varve.get(modules)).headers, { 'cache-status': /stored/ })
@@ -72,8 +89,12 @@ t.test('varve, its admin listener, its node and its Redis may all be at addresse
   await until(async () => await varve.metric('varve_redis_up') === 1, 'Redis is there')
 })
 
-t.test('a listener on all addresses of IPv6 has those of IPv4 too, and a node is told of each client as what it is', { skip }, async t => {
-  const stub = await stubNode(t, (request, response) => { ok(response, JSON.stringify(request.headers['x-forwarded-for'])) })
+t.test('a listener on all addresses of IPv6 has those of IPv4 too, and a node is told of each client as what it is', {
+  skip
+}, async t => {
+  const stub = await stubNode(t, (request, response) => {
+    ok(response, JSON.stringify(request.headers['x-forwarded-for']))
+  })
   const varve = await varveAt(t, stub.url, { listen: '[::]:0', passThrough: 'all' })
   const { port } = new URL(varve.url)
   const seen = async (host: string): Promise<string> => (await ask(`http://${host}:${port}`, '/v1/spec.json')).body

@@ -11,7 +11,13 @@ function linesTo (): { lines: LogLines, disk: { isFull: boolean, waiting: number
       if (!disk.isFull) disk.text.push(String(text))
       done?.(disk.isFull ? new Error('ENOSPC') : null)
     }
-  }, { mask: line => line.replace('s3cret', '***'), render: line => line, onRoom: lost => { told.push(lost) } })
+  }, {
+    mask: line => line.replace('s3cret', '***'),
+    render: line => line,
+    onRoom: lost => {
+      told.push(lost)
+    }
+  })
   return { lines, disk, told }
 }
 
@@ -25,7 +31,11 @@ t.test('lines that a full disk does not take are counted, and when there is room
   disk.isFull = false
   lines.write('{"level":30}\n')
   lines.write('{"level":30}\n')
-  t.same(disk.text, ['{"level":30}\n', '\n{"level":30}\n', '{"level":30}\n'], 'of the last line before there may be a part')
+  t.same(
+    disk.text,
+    ['{"level":30}\n', '\n{"level":30}\n', '{"level":30}\n'],
+    'of the last line before there may be a part'
+  )
   t.same(told, [3], 'it is told once')
   t.equal(lines.lost(), 3)
 })

@@ -5,35 +5,77 @@ import { prettyLine, wantsColours } from '../../src/app/pretty-line.js'
 /** What a person at a terminal sees of what is logged. */
 function seenOf (tell: (log: pino.Logger) => void, hasColours = false): string {
   let out = ''
-  tell(pino({ level: 'trace' }, { write: line => { out += prettyLine(line, hasColours) } }))
+  tell(pino({ level: 'trace' }, {
+    write: line => {
+      out += prettyLine(line, hasColours)
+    }
+  }))
   return out
 }
 
 t.test('a line on a terminal has the time of day, the level, the message and what belongs to it, and nothing that is the same for all', async t => {
-  t.match(seenOf(log => { log.info({ url: 'http://127.0.0.1:8080', workers: 2, ready: true, client: null }, 'listening') }), /^\d\d:\d\d:\d\d info {2}listening url=http:\/\/127\.0\.0\.1:8080 workers=2 ready=true client=null\n$/)
-  t.match(seenOf(log => { log.warn({ reasons: ['a b', 'c'] }, 'refused') }), / warn {2}refused reasons=\["a b","c"\]\n$/)
-  t.match(seenOf(log => { for (const level of ['trace', 'debug', 'error', 'fatal'] as const) log[level]('x') }), / trace x\n.* debug x\n.* error x\n.* fatal x\n$/)
+  t.match(
+    seenOf(log => {
+      log.info({ url: 'http://127.0.0.1:8080', workers: 2, ready: true, client: null }, 'listening')
+    }),
+    /^\d\d:\d\d:\d\d info {2}listening url=http:\/\/127\.0\.0\.1:8080 workers=2 ready=true client=null\n$/
+  )
+  t.match(
+    seenOf(log => {
+      log.warn({ reasons: ['a b', 'c'] }, 'refused')
+    }),
+    / warn {2}refused reasons=\["a b","c"\]\n$/
+  )
+  t.match(
+    seenOf(log => {
+      for (const level of ['trace', 'debug', 'error', 'fatal'] as const) log[level]('x')
+    }),
+    / trace x\n.* debug x\n.* error x\n.* fatal x\n$/
+  )
   t.match(prettyLine('{"level":35,"time":0}', false), / 35 {4}\n$/, 'a level of another\'s making is a number')
 })
 
 t.test('a text with a blank, a quote or nothing in it stands in quotes, so that none passes for the next pair', async t => {
-  t.match(seenOf(log => { log.info({ cacheStatus: 'varve; hit', url: '/v1/x y=z', empty: '', quoted: '"a"', back: 'a\\b' }, 'answered') }),
-    / answered cacheStatus="varve; hit" url="\/v1\/x y=z" empty="" quoted="\\"a\\"" back="a\\\\b"\n$/)
+  t.match(
+    seenOf(log => {
+      log.info({ cacheStatus: 'varve; hit', url: '/v1/x y=z', empty: '', quoted: '"a"', back: 'a\\b' }, 'answered')
+    }),
+    / answered cacheStatus="varve; hit" url="\/v1\/x y=z" empty="" quoted="\\"a\\"" back="a\\\\b"\n$/
+  )
 })
 
 t.test('an error is its message, and below it where it comes from', async t => {
-  const out = seenOf(log => { log.error({ err: new Error('no luck') }, 'a request failed') })
+  const out = seenOf(log => {
+    log.error({ err: new Error('no luck') }, 'a request failed')
+  })
   const [first, ...trace] = out.trimEnd().split('\n')
   t.match(first, / error a request failed err="no luck"$/)
   t.ok(trace.length > 0 && trace.every(line => /^ {6}at /.test(line)), out)
 })
 
 t.test('nothing that others have said controls the terminal: not in a value, a name, a message or a trace', async t => {
-  const hostile = ['\u001b[2J', '\u009b31m', '\u001b]0;title\u0007', '\r', '\n', '\b', '\u007f', '\u202e', '\u2066', '\u200b', '\u2028', '\ufeff', '\ud800', '\u0000'].join('x')
+  const hostile = [
+    '\u001b[2J',
+    '\u009b31m',
+    '\u001b]0;title\u0007',
+    '\r',
+    '\n',
+    '\b',
+    '\u007f',
+    '\u202e',
+    '\u2066',
+    '\u200b',
+    '\u2028',
+    '\ufeff',
+    '\ud800',
+    '\u0000'
+  ].join('x')
   const error = new Error(hostile)
   error.stack = `Error: x\n    at ${hostile}`
   for (const hasColours of [false, true]) {
-    const out = seenOf(log => { log.error({ value: hostile, list: [hostile], [hostile]: 1, err: error }, hostile) }, hasColours)
+    const out = seenOf(log => {
+      log.error({ value: hostile, list: [hostile], [hostile]: 1, err: error }, hostile)
+    }, hasColours)
     // eslint-disable-next-line no-control-regex
     t.notMatch(out.replace(/\u001b\[[0-9;]*m/g, '').replaceAll('\n', ''), /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u)
     t.equal(out.split('\n').length, 4, 'the line, and the trace\'s two: its own line break is no sign of others')
@@ -43,7 +85,14 @@ t.test('nothing that others have said controls the terminal: not in a value, a n
 })
 
 t.test('colours are for a terminal that wants them', async t => {
-  t.match(seenOf(log => { log.warn({ key: 1 }, 'x') }, true), '\u001b[33mwarn \u001b[0m x \u001b[2mkey=\u001b[0m1')
-  const cases: Array<[Record<string, string>, boolean]> = [[{}, true], [{ TERM: 'xterm', NO_COLOR: '' }, true], [{ NO_COLOR: '1' }, false], [{ TERM: 'dumb' }, false]]
+  t.match(
+    seenOf(log => {
+      log.warn({ key: 1 }, 'x')
+    }, true),
+    '\u001b[33mwarn \u001b[0m x \u001b[2mkey=\u001b[0m1'
+  )
+  const cases: Array<[Record<string, string>, boolean]> = [[{}, true], [{ TERM: 'xterm', NO_COLOR: '' }, true], [{
+    NO_COLOR: '1'
+  }, false], [{ TERM: 'dumb' }, false]]
   for (const [environment, wanted] of cases) t.equal(wantsColours(environment), wanted, JSON.stringify(environment))
 })

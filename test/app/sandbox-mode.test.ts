@@ -14,11 +14,15 @@ const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const modules = '/v1/accounts/0x1/modules?limit=1&ledger_version=2000'
 
 /** A sandbox that serves, and its addresses. */
-async function sandbox (t: Test, argv: readonly string[], environment: Record<string,
-  string> = {}): Promise<{ command: Command, url: string, adminUrl: string }> {
+async function sandbox (
+  t: Test,
+  argv: readonly string[],
+  environment: Record<string, string> = {}
+): Promise<{ command: Command, url: string, adminUrl: string }> {
   const command = start(t, [...argv, ...free], { environment })
-  const [, url = '',
-    adminUrl = ''] = await command.saw(/"url":"([^"]+)","adminUrl":"([^"]+)",(?:"workers":\d+,)?"msg":"listening"/)
+  const [, url = '', adminUrl = ''] = await command.saw(
+    /"url":"([^"]+)","adminUrl":"([^"]+)",(?:"workers":\d+,)?"msg":"listening"/
+  )
   await until(async () => (await ask(adminUrl, '/readyz')).status === 200, 'ready')
   return { command, url, adminUrl }
 }
@@ -28,31 +32,56 @@ async function rawResponse (url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   return await new Promise((resolve, reject) => {
     let said = ''
-    const socket = connect(Number(port), hostname, () => { socket.write(text) })
-    socket.on('data', bytes => { said += String(bytes) }).on('error', reject).on('end', () => { resolve(said) })
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(text)
+    })
+    socket.on('data', bytes => {
+      said += String(bytes)
+    }).on('error', reject).on('end', () => {
+      resolve(said)
+    })
   })
 }
 
-t.test('without an upstream serve ends with 2, before it listens, and names --upstream and --sandbox', together,
+t.test(
+  'without an upstream serve ends with 2, before it listens, and names --upstream and --sandbox',
+  together,
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'workers: 1\nupstreams: []\n' }), 'v.yaml')
-    for (const [argv, environment] of [[[], {}], [['serve'], { VARVE_UPSTREAM: '' }], [['serve'],
-      { VARVE_SANDBOX: '0' }], [['--config', file], {}]] as const) {
+    for (
+      const [argv, environment] of [
+        [[], {}],
+        [['serve'], { VARVE_UPSTREAM: '' }],
+        [['serve'], { VARVE_SANDBOX: '0' }],
+        [['--config', file], {}]
+      ] as const
+    ) {
       const { code, out, err } = await run(t, [...argv, ...free], environment)
       t.same([code, out], [2, ''])
-      t.match(err,
-        /^ {2}upstreams: expected the URL of a full node: give it with --upstream URL .*; for made-up data give --sandbox$/m)
+      t.match(
+        err,
+        /^ {2}upstreams: expected the URL of a full node: give it with --upstream URL .*; for made-up data give --sandbox$/m
+      )
     }
-  })
+  }
+)
 
-t.test('--sandbox, or VARVE_SANDBOX=1, together with an upstream is a mistake, wherever that comes from', together,
+t.test(
+  '--sandbox, or VARVE_SANDBOX=1, together with an upstream is a mistake, wherever that comes from',
+  together,
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9" }]\n' }), 'v.yaml')
     const sources: Array<[string[], Record<string, string>, string]> = [
-      [['--sandbox', '--upstream', 'http://127.0.0.1:9'], {},
-        'upstreams (from --upstream): expected none together with --sandbox'],
-      [['--sandbox'], { VARVE_UPSTREAM: 'http://127.0.0.1:9' },
-        'upstreams (from VARVE_UPSTREAM): expected none together with --sandbox'],
+      [
+        ['--sandbox', '--upstream', 'http://127.0.0.1:9'],
+        {},
+        'upstreams (from --upstream): expected none together with --sandbox'
+      ],
+      [
+        ['--sandbox'],
+        { VARVE_UPSTREAM: 'http://127.0.0.1:9' },
+        'upstreams (from VARVE_UPSTREAM): expected none together with --sandbox'
+      ],
       [['--sandbox', '--config', file], {}, 'upstreams: expected none together with --sandbox'],
       [['--config', file], { VARVE_SANDBOX: '1' }, 'upstreams: expected none together with VARVE_SANDBOX']
     ]
@@ -71,39 +100,56 @@ t.test('--sandbox, or VARVE_SANDBOX=1, together with an upstream is a mistake, w
       out: '',
       err: '\n  VARVE_SANDBOX: expected 1 or 0\n'
     })
-  })
+  }
+)
 
-for (const [how, argv, environment] of [['--sandbox', ['--sandbox'], {}], ['VARVE_SANDBOX=1 and two workers',
-  ['--workers', '2'], { VARVE_SANDBOX: '1' }]] as const) {
+for (
+  const [how, argv, environment] of [['--sandbox', ['--sandbox'], {}], ['VARVE_SANDBOX=1 and two workers', [
+    '--workers',
+    '2'
+  ], { VARVE_SANDBOX: '1' }]] as const
+) {
   t.test(`with ${how} every public response says X-Varve-Sandbox: true`, together, async t => {
     const { url } = await sandbox(t, argv, environment)
     const origin = { origin: 'https://app.example' }
     const json = { 'content-type': 'application/json' }
     const responses: Array<[string, Promise<Awaited<ReturnType<typeof ask>>>]> = [
-      ['a miss', ask(url, modules)], ['a page of another origin', ask(url, modules, { headers: origin })], ['a HEAD',
-        ask(url, modules, { method: 'HEAD' })], ['a latest read', ask(url, '/v1')],
-      ['a read passed through', ask(url, '/v1/spec.json')], ['a malformed value', ask(url, `${modules}x`)],
-      ['an unknown route', ask(url, '/v2/nothing')], ['a method that no route has', ask(url, modules,
-        { method: 'DELETE' })],
-      ['a preflight', ask(url, modules, {
-        method: 'OPTIONS',
-        headers: {
-          ...origin,
-          'access-control-request-method': 'GET'
-        }
-      })],
-      ['a preflight that is refused', ask(url, modules, {
-        method: 'OPTIONS',
-        headers: {
-          ...origin,
-          'access-control-request-method': 'PUT'
-        }
-      })],
-      ['a body that is too long', ask(url, '/v1/tables/0x5eed/item', {
-        method: 'POST',
-        headers: json,
-        body: 'x'.repeat(2_000_000)
-      })],
+      ['a miss', ask(url, modules)],
+      ['a page of another origin', ask(url, modules, { headers: origin })],
+      ['a HEAD', ask(url, modules, { method: 'HEAD' })],
+      ['a latest read', ask(url, '/v1')],
+      ['a read passed through', ask(url, '/v1/spec.json')],
+      ['a malformed value', ask(url, `${modules}x`)],
+      ['an unknown route', ask(url, '/v2/nothing')],
+      ['a method that no route has', ask(url, modules, { method: 'DELETE' })],
+      [
+        'a preflight',
+        ask(url, modules, {
+          method: 'OPTIONS',
+          headers: {
+            ...origin,
+            'access-control-request-method': 'GET'
+          }
+        })
+      ],
+      [
+        'a preflight that is refused',
+        ask(url, modules, {
+          method: 'OPTIONS',
+          headers: {
+            ...origin,
+            'access-control-request-method': 'PUT'
+          }
+        })
+      ],
+      [
+        'a body that is too long',
+        ask(url, '/v1/tables/0x5eed/item', {
+          method: 'POST',
+          headers: json,
+          body: 'x'.repeat(2_000_000)
+        })
+      ],
       ['a node\'s own error', ask(url, '/v1/accounts/0xdead/modules?ledger_version=2000')]
     ]
     for (const [what, asked] of responses) t.match((await asked).headers, { 'x-varve-sandbox': 'true' }, what)
@@ -116,15 +162,22 @@ for (const [how, argv, environment] of [['--sandbox', ['--sandbox'], {}], ['VARV
         headers: { 'x-varve-sandbox': 'true' }
       })
     }
-    for (const text of ['nothing of HTTP\r\n\r\n', 'CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n',
-      `GET / HTTP/1.1\r\nHost: h\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`]) {
+    for (
+      const text of [
+        'nothing of HTTP\r\n\r\n',
+        'CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n',
+        `GET / HTTP/1.1\r\nHost: h\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`
+      ]
+    ) {
       t.match(await rawResponse(url, text), /^HTTP\/1\.1 4\d\d [^]*\r\nX-Varve-Sandbox: true\r\n/, text.slice(0, 20))
     }
   })
 }
 
-t.test('a sandbox says so in the log, in /readyz, in /status.json and in a metric, and is ready all the same',
-  together, async t => {
+t.test(
+  'a sandbox says so in the log, in /readyz, in /status.json and in a metric, and is ready all the same',
+  together,
+  async t => {
     const { command, adminUrl } = await sandbox(t, ['--sandbox'])
     t.match(command.log()[0], {
       level: 40,
@@ -132,14 +185,21 @@ t.test('a sandbox says so in the log, in /readyz, in /status.json and in a metri
     })
     const { status, body } = await ask(adminUrl, '/readyz')
     t.same([status, JSON.parse(body)], [200, { ready: true, degraded: ['sandbox'] }])
-    t.match(JSON.parse((await ask(adminUrl, '/status.json')).body), { degraded: ['sandbox'], varve: { isSandbox: true } })
+    t.match(JSON.parse((await ask(adminUrl, '/status.json')).body), {
+      degraded: ['sandbox'],
+      varve: { isSandbox: true }
+    })
     t.match((await ask(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
-  })
+  }
+)
 
 t.test('two workers of a sandbox are one sandbox in /readyz and in the metric', together, async t => {
   const { adminUrl } = await sandbox(t, ['--sandbox', '--workers', '2'])
-  await until(async () => (JSON.parse((await ask(adminUrl,
-    '/readyz')).body) as { degraded: string[] }).degraded.join() === 'sandbox', 'both are ready')
+  await until(
+    async () =>
+      (JSON.parse((await ask(adminUrl, '/readyz')).body) as { degraded: string[] }).degraded.join() === 'sandbox',
+    'both are ready'
+  )
   t.match((await ask(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
 })
 

@@ -10,7 +10,19 @@ import { until } from '../support/until.js'
 type Answered = Extract<ToPrimary, { kind: 'answer' }>
 
 /** A worker in this very process, whose primary is the test: it asks the node itself when it is told to. */
-async function worker (t: Test, nodeUrl: string, listen = '127.0.0.1:0'): Promise<{ line: WorkerLine, said: ToPrimary[], url: () => string, ended: Promise<void>, asks: (asked: Extract<ToWorker, { kind: 'ask' }>['asked']) => Promise<Answered['told']> }> {
+async function worker (
+  t: Test,
+  nodeUrl: string,
+  listen = '127.0.0.1:0'
+): Promise<
+  {
+    line: WorkerLine,
+    said: ToPrimary[],
+    url: () => string,
+    ended: Promise<void>,
+    asks: (asked: Extract<ToWorker, { kind: 'ask' }>['asked']) => Promise<Answered['told']>
+  }
+> {
   const said: ToPrimary[] = []
   let asked = 0
   const line = new WorkerLine((message, onSent) => {
@@ -18,8 +30,19 @@ async function worker (t: Test, nodeUrl: string, listen = '127.0.0.1:0'): Promis
     said.push(message)
     if (message.kind !== 'poll') return
     fetch(nodeUrl + message.target).then(async answer => {
-      line.hear({ kind: 'polled', node: message.node, target: message.target, polled: { status: answer.status, headers: Object.fromEntries(answer.headers), body: Buffer.from(await answer.arrayBuffer()) } })
-    }, () => { line.hear({ kind: 'polled', node: message.node, target: message.target, polled: { failure: 'refused' } }) })
+      line.hear({
+        kind: 'polled',
+        node: message.node,
+        target: message.target,
+        polled: {
+          status: answer.status,
+          headers: Object.fromEntries(answer.headers),
+          body: Buffer.from(await answer.arrayBuffer())
+        }
+      })
+    }, () => {
+      line.hear({ kind: 'polled', node: message.node, target: message.target, polled: { failure: 'refused' } })
+    })
   })
   const config = configSchema.parse({ listen, upstreams: [{ name: 'node', url: nodeUrl }], head: { pollMs: 600_000 } })
   line.hear({ kind: 'begin', config, sandboxUrl: undefined, chapter: 3 })
@@ -36,7 +59,8 @@ async function worker (t: Test, nodeUrl: string, listen = '127.0.0.1:0'): Promis
     asks: async what => {
       const id = ++asked
       line.hear({ kind: 'ask', id, asked: what })
-      const answer = (): Answered | undefined => said.find((message): message is Answered => message.kind === 'answer' && message.id === id)
+      const answer = (): Answered | undefined =>
+        said.find((message): message is Answered => message.kind === 'answer' && message.id === id)
       await until(() => answer() !== undefined, 'it has answered')
       return answer()?.told ?? { error: 'nothing' }
     }
@@ -55,11 +79,17 @@ t.test('a worker listens, hears from the primary process where nodes stand, and 
   await ask(url(), '/v1/accounts/0x1/modules?limit=1')
   const heads = said.flatMap(message => message.kind === 'head' ? [message] : [])
   t.match(heads.at(-1), { chapter: 3, stamped: { position: { head: { version: node.ledger.head.version } } } })
-  t.match(await asks({ what: 'status' }), { value: { ready: true, pid: process.pid, upstreams: [{ name: 'node', state: 'up' }] } })
+  t.match(await asks({ what: 'status' }), {
+    value: { ready: true, pid: process.pid, upstreams: [{ name: 'node', state: 'up' }] }
+  })
   t.match(await asks({ what: 'metrics' }), { value: [{ name: String, values: Array }] })
-  t.match(await asks({ what: 'purge', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), { value: { everywhere: true } })
+  t.match(await asks({ what: 'purge', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
+    value: { everywhere: true }
+  })
   t.match((await ask(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ what: 'follow', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), { value: undefined })
+  t.match(await asks({ what: 'follow', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
+    value: undefined
+  })
   t.match((await ask(url(), target)).headers, { 'cache-status': /uri-miss/ })
   t.match(await asks({ what: 'follow', body: Buffer.from('{"all":true}') }), { value: undefined })
   t.match((await ask(url(), target)).headers, { 'cache-status': /uri-miss/ })
@@ -79,7 +109,17 @@ t.test('a head that another worker has seen is shown, unless that one may be on 
   const [head] = said.flatMap(message => message.kind === 'head' ? [message.stamped] : [])
   t.ok(head)
   if (head === undefined) return
-  const later = (by: bigint): typeof head => ({ ...head, position: { ...head.position, head: { ...head.position.head, version: head.position.head.version + by, timestampUsec: head.position.head.timestampUsec + by } } })
+  const later = (by: bigint): typeof head => ({
+    ...head,
+    position: {
+      ...head.position,
+      head: {
+        ...head.position.head,
+        version: head.position.head.version + by,
+        timestampUsec: head.position.head.timestampUsec + by
+      }
+    }
+  })
   line.hear({ kind: 'head', chapter: 4, stamped: later(9n) })
   t.equal(await shown(), String(node.ledger.head.version))
   line.hear({ kind: 'head', chapter: 3, stamped: later(7n) })
@@ -93,7 +133,12 @@ t.test('a head that another worker has seen is shown, unless that one may be on 
   node.ledger.grow(2)
   // What the primary process has found out, though this worker did not ask.
   const index = await fetch(`${node.url}/v1`)
-  line.hear({ kind: 'polled', node: 'node', target: '/v1', polled: { status: 200, headers: Object.fromEntries(index.headers), body: Buffer.from(await index.arrayBuffer()) } })
+  line.hear({
+    kind: 'polled',
+    node: 'node',
+    target: '/v1',
+    polled: { status: 200, headers: Object.fromEntries(index.headers), body: Buffer.from(await index.arrayBuffer()) }
+  })
   await until(async () => await shown() === String(node.ledger.head.version), 'it is taken in')
 })
 
@@ -105,11 +150,28 @@ t.test('a worker that cannot listen says so, and leaves nothing behind', async t
 
 t.test('a worker that has not begun yet says so to an operator', async t => {
   const said: ToPrimary[] = []
-  new WorkerLine(message => { said.push(message) }).hear({ kind: 'ask', id: 1, asked: { what: 'status' } })
+  new WorkerLine(message => {
+    said.push(message)
+  }).hear({ kind: 'ask', id: 1, asked: { what: 'status' } })
   await until(() => said.length === 1, 'it has answered')
   t.match(said, [{ kind: 'answer', id: 1, told: { error: 'the worker has not begun yet' } }])
 })
 
 t.test('nobody but varve begins a worker', async t => {
-  await t.rejects(runWorker({ environment: {}, in: () => process.stdin, out: () => {}, err: () => {}, isTerminal: false, hasLostTerminal: () => false, onSignal: () => {}, onFault: () => {}, exit: () => {}, waitingBytes: () => 0, program: { file: '', flags: [] } }), { message: 'unknown command worker' })
+  await t.rejects(
+    runWorker({
+      environment: {},
+      in: () => process.stdin,
+      out: () => {},
+      err: () => {},
+      isTerminal: false,
+      hasLostTerminal: () => false,
+      onSignal: () => {},
+      onFault: () => {},
+      exit: () => {},
+      waitingBytes: () => 0,
+      program: { file: '', flags: [] }
+    }),
+    { message: 'unknown command worker' }
+  )
 })

@@ -8,16 +8,40 @@ import { check, seeded } from '../support/properties.js'
 const nothing = { wrote: () => {}, evicted: () => {} }
 
 function block (first: bigint, last: bigint, height: bigint, blocks = 'json'): Entry {
-  return makeEntry({ key: `${blocks} ${height}`, status: 200, contentType: 'application/json', body: Buffer.from(`${blocks} ${height}`), ownLines: [], release: undefined, block: { blocks, first, last } })
+  return makeEntry({
+    key: `${blocks} ${height}`,
+    status: 200,
+    contentType: 'application/json',
+    body: Buffer.from(`${blocks} ${height}`),
+    ownLines: [],
+    release: undefined,
+    block: { blocks, first, last }
+  })
 }
 
 t.test('a version leads to the block that holds it, and to no other', async t => {
   const memory = new Memory(1e6, nothing, () => 0)
   const high = 2n ** 63n
-  for (const [first, last, height] of [[10n, 19n, 1n], [20n, 20n, 2n], [30n, 12_029n, 4n], [high, high + 1n, 9n]] as const) memory.set(block(first, last, height))
+  for (
+    const [first, last, height] of [[10n, 19n, 1n], [20n, 20n, 2n], [30n, 12_029n, 4n], [high, high + 1n, 9n]] as const
+  ) memory.set(block(first, last, height))
   const heightAt = (version: bigint): string | undefined => memory.getBlock('json', version)?.body.toString()
-  t.same([9n, 10n, 19n, 20n, 21n, 29n, 30n, 12_029n, 12_030n].map(heightAt), [undefined, 'json 1', 'json 1', 'json 2', undefined, undefined, 'json 4', 'json 4', undefined])
-  t.same([high - 1n, high, high + 1n, high + 2n].map(heightAt), [undefined, 'json 9', 'json 9', undefined], 'also above 2^53')
+  t.same([9n, 10n, 19n, 20n, 21n, 29n, 30n, 12_029n, 12_030n].map(heightAt), [
+    undefined,
+    'json 1',
+    'json 1',
+    'json 2',
+    undefined,
+    undefined,
+    'json 4',
+    'json 4',
+    undefined
+  ])
+  t.same(
+    [high - 1n, high, high + 1n, high + 2n].map(heightAt),
+    [undefined, 'json 9', 'json 9', undefined],
+    'also above 2^53'
+  )
   t.equal(memory.getBlock('bcs', 10n), undefined, 'no family answers for another')
 })
 
@@ -44,9 +68,17 @@ t.test('a block that is no longer believed is not found by its versions', async 
 
 t.test('of two blocks that share a version one is a lie: the older word goes', async t => {
   const memory = new Memory(1e6, nothing, () => 0)
-  for (const [first, last, height] of [[0n, 9n, 1n], [10n, 19n, 2n], [20n, 29n, 3n]] as const) memory.set(block(first, last, height))
+  for (const [first, last, height] of [[0n, 9n, 1n], [10n, 19n, 2n], [20n, 29n, 3n]] as const) {
+    memory.set(block(first, last, height))
+  }
   memory.set(block(5n, 15n, 7n))
-  t.same([4n, 5n, 15n, 16n, 20n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'json 7', 'json 7', undefined, 'json 3'])
+  t.same([4n, 5n, 15n, 16n, 20n].map(version => memory.getBlock('json', version)?.body.toString()), [
+    undefined,
+    'json 7',
+    'json 7',
+    undefined,
+    'json 3'
+  ])
   t.same([memory.entries, memory.blocks], [2, 2])
 })
 
@@ -58,7 +90,9 @@ t.test(`whatever comes and goes, a version leads where a plain list says (${seed
     for (const [at, size, isRemoved] of steps) {
       const [first, last] = [BigInt(at), BigInt(at + size)]
       const overlapping = plain.filter(one => one.first <= last && one.last >= first)
-      if (JSON.stringify(index.overlapping('a', first, last)) !== JSON.stringify(overlapping.map(({ key }) => key))) return false
+      if (JSON.stringify(index.overlapping('a', first, last)) !== JSON.stringify(overlapping.map(({ key }) => key))) {
+        return false
+      }
       if (isRemoved) {
         index.remove('a', first)
         plain = plain.filter(one => one.first !== first)
@@ -67,7 +101,9 @@ t.test(`whatever comes and goes, a version leads where a plain list says (${seed
         plain = [...plain, { first, last, key: `${at}+${size}` }].sort((a, b) => Number(a.first - b.first))
       }
       for (let version = 0n; version < 215n; version += 3n) {
-        if (index.find('a', version) !== plain.find(one => one.first <= version && version <= one.last)?.key) return false
+        if (index.find('a', version) !== plain.find(one => one.first <= version && version <= one.last)?.key) {
+          return false
+        }
       }
       if (index.size !== plain.length) return false
     }

@@ -9,19 +9,41 @@ import { Memory } from '../../src/cache/memory.js'
 import { type Coding } from '../../src/api/coding.js'
 import { checkAsync, seeded } from '../support/properties.js'
 
-const text = (length: number): Buffer => Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))
+const text = (length: number): Buffer =>
+  Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))
 
 // Bytes that do not shrink, the same at each run.
 const dense = (length: number, of = ''): Buffer => createHash('shake256', { outputLength: length }).update(of).digest()
 
 const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
-  makeEntry({ key: 'k', status: 200, contentType: 'application/json', body, ownLines: ['x-aptos-cursor', '00'], release: undefined, ...change })
+  makeEntry({
+    key: 'k',
+    status: 200,
+    contentType: 'application/json',
+    body,
+    ownLines: ['x-aptos-cursor', '00'],
+    release: undefined,
+    ...change
+  })
 
-const block = (first: bigint, last: bigint): Partial<EntryParts> => ({ key: `b ${first}`, block: { blocks: 'b', first, last } })
+const block = (first: bigint, last: bigint): Partial<EntryParts> => ({
+  key: `b ${first}`,
+  block: { blocks: 'b', first, last }
+})
 
-function tier (maxBytes = 1e6, clock = { ms: 0 }): { memory: Memory, compressor: Compressor, tally: { evictions: number, writes: number } } {
+function tier (
+  maxBytes = 1e6,
+  clock = { ms: 0 }
+): { memory: Memory, compressor: Compressor, tally: { evictions: number, writes: number } } {
   const tally = { evictions: 0, writes: 0 }
-  const memory = new Memory(maxBytes, { wrote: () => { tally.writes++ }, evicted: () => { tally.evictions++ } }, () => clock.ms)
+  const memory = new Memory(maxBytes, {
+    wrote: () => {
+      tally.writes++
+    },
+    evicted: () => {
+      tally.evictions++
+    }
+  }, () => clock.ms)
   return { memory, compressor: new Compressor(memory), tally }
 }
 
@@ -33,22 +55,36 @@ function keptIn (memory: Memory, key = 'k'): Entry {
 
 function unpack (form: Form): Buffer {
   switch (form.lines[form.lines.indexOf('content-encoding') + 1]) {
-    case 'br': return brotliDecompressSync(form.body)
-    case 'gzip': return gunzipSync(form.body)
-    default: return form.body
+    case 'br':
+      return brotliDecompressSync(form.body)
+    case 'gzip':
+      return gunzipSync(form.body)
+    default:
+      return form.body
   }
 }
 
 /** One piece of work that zlib was given, which ends when the test says so. */
-interface Job { readonly coding: Coding, end (error?: Error): void }
+interface Job {
+  readonly coding: Coding
+  end(error?: Error): void
+}
 
 /** Takes zlib's place: what it is given waits for the test. */
 function heldZlib (t: Test): Job[] {
   const jobs: Job[] = []
   const { brotliCompress, gzip } = zlib
-  const hold = (coding: Coding, real: typeof gzip) => (body: Buffer, options: object, done: (error: Error | null, packed?: Buffer) => void): void => {
-    jobs.push({ coding, end: error => { if (error === undefined) real(body, options, done); else done(error) } })
-  }
+  const hold =
+    (coding: Coding, real: typeof gzip) =>
+    (body: Buffer, options: object, done: (error: Error | null, packed?: Buffer) => void): void => {
+      jobs.push({
+        coding,
+        end: error => {
+          if (error === undefined) real(body, options, done)
+          else done(error)
+        }
+      })
+    }
   Object.assign(zlib, { brotliCompress: hold('br', brotliCompress), gzip: hold('gzip', gzip) })
   syncBuiltinESMExports()
   t.teardown(() => {
@@ -64,7 +100,8 @@ t.test('a thousand hits that ask for a coding have it made once, and none of the
     const { memory, compressor } = tier()
     const plain = entry(text(5000))
     memory.set(plain)
-    const hits = (): Set<Form> => new Set(Array.from({ length: 1000 }, () => compressor.formOf(keptIn(memory), [coding])))
+    const hits = (): Set<Form> =>
+      new Set(Array.from({ length: 1000 }, () => compressor.formOf(keptIn(memory), [coding])))
     t.same([...hits()], [plain], 'what is there goes out')
     t.equal(jobs.length, 1)
     jobs.pop()?.end()
@@ -112,7 +149,14 @@ t.test('until the form that a client likes best is made it gets the next best th
 
 t.test('a coded form has the very bytes in it, a tag of its own, its own length and all that belongs to the answer', async t => {
   for (const coding of ['br', 'gzip'] as const) {
-    for (const body of [text(256), text(100_000), Buffer.concat([dense(300), Buffer.alloc(300)]), Buffer.from(`"${'\u00e9\u2028\ud83d\ude00\\u0000'.repeat(50)}18446744073709551615 "`)]) {
+    for (
+      const body of [
+        text(256),
+        text(100_000),
+        Buffer.concat([dense(300), Buffer.alloc(300)]),
+        Buffer.from(`"${'\u00e9\u2028\ud83d\ude00\\u0000'.repeat(50)}18446744073709551615 "`)
+      ]
+    ) {
       const { memory, compressor } = tier()
       const plain = entry(body)
       memory.set(plain)
@@ -122,7 +166,18 @@ t.test('a coded form has the very bytes in it, a tag of its own, its own length 
       t.same(unpack(form), body)
       t.ok(form.body.length < body.length)
       t.equal(form.body.buffer.byteLength, form.body.length, 'no larger buffer lives as long as it')
-      t.same(form.lines, ['content-type', 'application/json', 'content-encoding', coding, 'content-length', String(form.body.length), 'etag', form.etag, 'x-aptos-cursor', '00'])
+      t.same(form.lines, [
+        'content-type',
+        'application/json',
+        'content-encoding',
+        coding,
+        'content-length',
+        String(form.body.length),
+        'etag',
+        form.etag,
+        'x-aptos-cursor',
+        '00'
+      ])
       t.equal(form.etag, `${plain.etag.slice(0, -1)}-${coding}"`)
     }
   }
@@ -140,7 +195,9 @@ t.test('what is small stays plain, and so does what does not shrink, which is no
     compressor.formOf(packed, [coding])
     jobs.pop()?.end()
     await compressor.idle()
-    for (let hit = 0; hit < 10; hit++) t.same(compressor.formOf(keptIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).lines, packed.lines)
+    for (let hit = 0; hit < 10; hit++) {
+      t.same(compressor.formOf(keptIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).lines, packed.lines)
+    }
     t.same(jobs, [])
     t.equal(memory.bytes, bytes)
   }
@@ -152,9 +209,16 @@ t.test('an entry that goes while its form is made is not brought back', async t 
   const { memory, compressor } = tier(14_000, clock)
   const old = entry(text(3000), { expiresAtMs: 5 })
   const fates: readonly [string, () => void, Entry | undefined][] = [
-    ['evicted', () => { memory.set(entry(dense(8000), { key: 'other' })) }, undefined],
-    ['pushed out by one that does not fit', () => { memory.set(entry(dense(20_000))) }, undefined],
-    ['expired', () => { clock.ms = 5; memory.get('k') }, undefined]
+    ['evicted', () => {
+      memory.set(entry(dense(8000), { key: 'other' }))
+    }, undefined],
+    ['pushed out by one that does not fit', () => {
+      memory.set(entry(dense(20_000)))
+    }, undefined],
+    ['expired', () => {
+      clock.ms = 5
+      memory.get('k')
+    }, undefined]
   ]
   for (const [fate, befall] of fates) {
     clock.ms = 0
@@ -223,7 +287,9 @@ t.test('a block goes on to answer for each of its versions while it is packed an
   memory.set(entry(text(5000), block(20n, 20n)))
   const at = (version: bigint): Entry => memory.getBlock('b', version) ?? keptIn(memory, `a block of ${version}`)
   for (const coding of ['br', 'gzip'] as const) {
-    for (let version = 10n; version < 20n; version++) t.notMatch(compressor.formOf(at(version), [coding]).lines[3], coding)
+    for (let version = 10n; version < 20n; version++) {
+      t.notMatch(compressor.formOf(at(version), [coding]).lines[3], coding)
+    }
     t.equal(jobs.length, 1)
     jobs.pop()?.end()
     await compressor.idle()
@@ -275,7 +341,8 @@ t.test('two forms are made at a time, and who is turned away is heard at a later
   const { memory, compressor } = tier()
   const keys = ['0', '1', '2', '3', '4']
   for (const key of keys) memory.set(entry(text(5000), { key }))
-  const hitAll = (): number => keys.filter(key => compressor.formOf(keptIn(memory, key), ['gzip']).lines[3] === 'gzip').length
+  const hitAll = (): number =>
+    keys.filter(key => compressor.formOf(keptIn(memory, key), ['gzip']).lines[3] === 'gzip').length
   for (const made of [0, 2, 4]) {
     t.equal(hitAll(), made)
     t.equal(jobs.length, made === 4 ? 1 : 2)
@@ -309,23 +376,28 @@ t.test(`however entries come, are packed and go, the memory stays within its byt
     fc.record({ do: fc.constant('hit' as const), key, codings }),
     fc.constant({ do: 'idle' as const })
   )
-  await checkAsync(fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60 }), async steps => {
-    const maxBytes = 16_000
-    const { memory, compressor } = tier(maxBytes)
-    const last = new Map<string, Buffer>()
-    for (const each of steps) {
-      if (each.do === 'set') {
-        const body = each.isDense ? dense(each.length, each.key) : text(each.length)
-        last.set(each.key, body)
-        memory.set(entry(body, { key: each.key }))
-      } else if (each.do === 'idle') await compressor.idle()
-      else {
-        const kept = memory.get(each.key)
-        if (kept !== undefined && !unpack(compressor.formOf(kept, each.codings)).equals(last.get(each.key) ?? dense(1))) throw new Error('another body')
+  await checkAsync(
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60 }), async steps => {
+      const maxBytes = 16_000
+      const { memory, compressor } = tier(maxBytes)
+      const last = new Map<string, Buffer>()
+      for (const each of steps) {
+        if (each.do === 'set') {
+          const body = each.isDense ? dense(each.length, each.key) : text(each.length)
+          last.set(each.key, body)
+          memory.set(entry(body, { key: each.key }))
+        } else if (each.do === 'idle') await compressor.idle()
+        else {
+          const kept = memory.get(each.key)
+          if (
+            kept !== undefined && !unpack(compressor.formOf(kept, each.codings)).equals(last.get(each.key) ?? dense(1))
+          ) throw new Error('another body')
+        }
+        if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
       }
+      await compressor.idle()
       if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
-    }
-    await compressor.idle()
-    if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
-  }), 100)
+    }),
+    100
+  )
 })

@@ -3,16 +3,42 @@ import { costOf, makeEntry, type Entry, type EntryParts } from '../../src/cache/
 import { Memory } from '../../src/cache/memory.js'
 
 const entry = (body: string, change: Partial<EntryParts> = {}): Entry =>
-  makeEntry({ key: '0', status: 200, contentType: 'application/json', body: Buffer.from(body), ownLines: ['x-aptos-cursor', '00'], release: 'aaaa', ...change })
+  makeEntry({
+    key: '0',
+    status: 200,
+    contentType: 'application/json',
+    body: Buffer.from(body),
+    ownLines: ['x-aptos-cursor', '00'],
+    release: 'aaaa',
+    ...change
+  })
 
 const tally = (): { wrote: () => void, evicted: () => void, writes: number, evictions: number } => {
-  const counts = { writes: 0, evictions: 0, wrote: () => { counts.writes++ }, evicted: () => { counts.evictions++ } }
+  const counts = {
+    writes: 0,
+    evictions: 0,
+    wrote: () => {
+      counts.writes++
+    },
+    evicted: () => {
+      counts.evictions++
+    }
+  }
   return counts
 }
 
 t.test('an entry is prepared once: its lines hold type, length, tag and what belongs to the answer', async t => {
   const made = entry('[1]')
-  t.same(made.lines, ['content-type', 'application/json', 'content-length', '3', 'etag', made.etag, 'x-aptos-cursor', '00'])
+  t.same(made.lines, [
+    'content-type',
+    'application/json',
+    'content-length',
+    '3',
+    'etag',
+    made.etag,
+    'x-aptos-cursor',
+    '00'
+  ])
   t.same(made.ownLines, ['x-aptos-cursor', '00'])
   t.match(made.etag, /^"[A-Za-z0-9_-]{27}"$/)
 })
@@ -33,7 +59,14 @@ t.test('equal bodies of one type have one tag, others have others', async t => {
 
 t.test('an entry owns its body, so that no larger buffer lives as long as it', async t => {
   const slab = Buffer.alloc(10_000, 'x')
-  const made = makeEntry({ key: '0', status: 200, contentType: 'application/json', body: slab.subarray(0, 10), ownLines: [], release: undefined })
+  const made = makeEntry({
+    key: '0',
+    status: 200,
+    contentType: 'application/json',
+    body: slab.subarray(0, 10),
+    ownLines: [],
+    release: undefined
+  })
   t.equal(made.body.buffer.byteLength, 10)
   slab.fill('y')
   t.equal(made.body.toString(), 'xxxxxxxxxx')
@@ -56,7 +89,9 @@ t.test('the memory tier holds no more bytes than it was given, and lets go of th
 t.test('when more than half of it is taken it is told, once', async t => {
   const one = costOf(entry('x'.repeat(1000)))
   let told = 0
-  const memory = new Memory(4 * one, tally(), () => 0, () => { told++ })
+  const memory = new Memory(4 * one, tally(), () => 0, () => {
+    told++
+  })
   for (const key of ['0', '1', '1']) memory.set(entry('x'.repeat(1000), { key }))
   t.equal(told, 0)
   memory.set(entry('', { key: '2' }))
@@ -84,7 +119,8 @@ t.test('an entry dearer than the whole tier is not kept and takes nothing away',
   t.same([counts.writes, counts.evictions], [1, 0])
 })
 
-const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry => entry(body, { key: `json ${height}`, block: { blocks: 'json', first, last } })
+const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry =>
+  entry(body, { key: `json ${height}`, block: { blocks: 'json', first, last } })
 
 t.test('a block that is evicted cannot be found by its versions any more, one that is read by them stays', async t => {
   const counts = tally()
@@ -150,7 +186,11 @@ t.test('what is to be forgotten is gone, a block with its versions, and what it 
   memory.set(entry('x', { key: 'b' }))
   memory.set(blockOf(20n, 29n, 'x'))
   for (const key of ['b', 'json 20', 'never there']) memory.delete(key)
-  t.same([memory.get('b'), memory.getBlock('json', 20n), memory.getBlock('json', 29n)], [undefined, undefined, undefined])
+  t.same([memory.get('b'), memory.getBlock('json', 20n), memory.getBlock('json', 29n)], [
+    undefined,
+    undefined,
+    undefined
+  ])
   t.ok(memory.get('a'))
   t.ok(memory.getBlock('json', 15n))
   t.same([memory.entries, memory.blocks, memory.bytes], [2, 1, bytes])
@@ -165,7 +205,14 @@ t.test('a block is forgotten by any version inside it, and none is by a version 
     memory.deleteBlock('bcs', version)
     t.same([memory.entries, memory.blocks], [3, 3])
     memory.deleteBlock('json', version)
-    t.same([0n, 9n, 10n, 15n, 19n, 20n].map(at => memory.getBlock('json', at) !== undefined), [true, true, false, false, false, true])
+    t.same([0n, 9n, 10n, 15n, 19n, 20n].map(at => memory.getBlock('json', at) !== undefined), [
+      true,
+      true,
+      false,
+      false,
+      false,
+      true
+    ])
     t.same([memory.get('json 10'), memory.entries, memory.blocks], [undefined, 2, 2])
     memory.set(blockOf(10n, 19n, 'again'))
     t.equal(memory.getBlock('json', version)?.body.toString(), 'again')
@@ -176,12 +223,28 @@ t.test('when everything is forgotten nothing is left of it, in the index neither
   const counts = tally()
   const memory = new Memory(1e6, counts, () => 0)
   const made = blockOf(10n, 19n, 'x')
-  for (const one of [entry('x', { key: 'a' }), entry('y', { key: 'b', expiresAtMs: 5 }), made, blockOf(2n ** 53n + 1n, 2n ** 64n - 1n, 'x')]) memory.set(one)
+  for (
+    const one of [
+      entry('x', { key: 'a' }),
+      entry('y', { key: 'b', expiresAtMs: 5 }),
+      made,
+      blockOf(2n ** 53n + 1n, 2n ** 64n - 1n, 'x')
+    ]
+  ) memory.set(one)
   memory.clear()
   t.same([memory.entries, memory.bytes, memory.blocks, counts.evictions], [0, 0, 0, 0])
-  t.same([memory.get('a'), memory.get('b'), memory.getBlock('json', 15n), memory.getBlock('json', 2n ** 64n - 1n)], [undefined, undefined, undefined, undefined])
+  t.same([memory.get('a'), memory.get('b'), memory.getBlock('json', 15n), memory.getBlock('json', 2n ** 64n - 1n)], [
+    undefined,
+    undefined,
+    undefined,
+    undefined
+  ])
   t.equal(memory.replace(made, { ...made }), false, 'a form made meanwhile does not bring it back')
   t.equal(memory.latestOf(made), undefined)
   memory.set(blockOf(15n, 24n, 'y'))
-  t.same([memory.getBlock('json', 14n), memory.getBlock('json', 15n)?.body.toString(), memory.blocks], [undefined, 'y', 1])
+  t.same([memory.getBlock('json', 14n), memory.getBlock('json', 15n)?.body.toString(), memory.blocks], [
+    undefined,
+    'y',
+    1
+  ])
 })

@@ -3,7 +3,13 @@ import t from 'tap'
 import { coverOf, type EventRange, type ListedPage, PageIndex } from '../../src/cache/page-index.js'
 import { check, seeded } from '../support/properties.js'
 
-const page = (first: number | bigint, last: number | bigint): ListedPage => ({ first: BigInt(first), last: BigInt(last), key: `${first} ${last}`, release: 'aaaa', isJoinable: true })
+const page = (first: number | bigint, last: number | bigint): ListedPage => ({
+  first: BigInt(first),
+  last: BigInt(last),
+  key: `${first} ${last}`,
+  release: 'aaaa',
+  isJoinable: true
+})
 const range = (first: number, last: number): EventRange => ({ first: BigInt(first), last: BigInt(last) })
 const inOrder = (a: EventRange, b: EventRange): number => Number(a.first - b.first) || Number(a.last - b.last)
 
@@ -48,21 +54,28 @@ t.test('numbers above 2^53 are no matter, and a stream without pages leaves noth
 
 t.test(`the fewest pages that have every event of a run between them are chosen, and none where one is missing (${seeded})`, async () => {
   const ranges = fc.array(fc.tuple(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 8 })), { maxLength: 10 })
-  check(fc.property(ranges, fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 12 }), (drawn, first, more) => {
-    const pages = drawn.map(([from, length]) => range(from, from + length)).sort(inOrder)
-    const wanted = range(first, first + more)
-    const has = (some: readonly EventRange[]): boolean => {
-      for (let at = wanted.first; at <= wanted.last; at++) if (!some.some(one => one.first <= at && at <= one.last)) return false
-      return true
-    }
-    const chosen = coverOf(pages.filter(one => one.first <= wanted.last && one.last >= wanted.first), wanted)
-    if (!has(pages)) return chosen === undefined
-    if (chosen === undefined || !has(chosen)) return false
-    // By trying all subsets that are smaller.
-    for (let mask = 0; mask < 2 ** pages.length; mask++) {
-      const some = pages.filter((_one, at) => (mask >> at) % 2 === 1)
-      if (some.length < chosen.length && has(some)) return false
-    }
-    return chosen.every((one, at) => at === 0 || one.first > (chosen[at - 1]?.first ?? -1n))
-  }), 300)
+  check(
+    fc.property(ranges, fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 12 }), (drawn, first, more) => {
+      const pages = drawn.map(([from, length]) => range(from, from + length)).sort(inOrder)
+      const wanted = range(first, first + more)
+      const has = (some: readonly EventRange[]): boolean => {
+        for (
+          let at = wanted.first;
+          at <= wanted.last;
+          at++
+        ) if (!some.some(one => one.first <= at && at <= one.last)) return false
+        return true
+      }
+      const chosen = coverOf(pages.filter(one => one.first <= wanted.last && one.last >= wanted.first), wanted)
+      if (!has(pages)) return chosen === undefined
+      if (chosen === undefined || !has(chosen)) return false
+      // By trying all subsets that are smaller.
+      for (let mask = 0; mask < 2 ** pages.length; mask++) {
+        const some = pages.filter((_one, at) => (mask >> at) % 2 === 1)
+        if (some.length < chosen.length && has(some)) return false
+      }
+      return chosen.every((one, at) => at === 0 || one.first > (chosen[at - 1]?.first ?? -1n))
+    }),
+    300
+  )
 })

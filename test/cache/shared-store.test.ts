@@ -18,24 +18,41 @@ const page = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events
 
 const redis = await startRedis(t)
 const { client } = redis
-t.beforeEach(async () => { await client.flushall() })
+t.beforeEach(async () => {
+  await client.flushall()
+})
 
 const named = (key: string): ReadKeys => ({ value: key, text: key, blocks: undefined })
 const keep = async (store: TestStore, key: string, body: string, ttlMs?: number): Promise<void> => {
   store.keep({ stored: storedOf(key, body), blocks: undefined, ttlMs })
   await store.idle()
 }
-const find = async (store: TestStore, key: string): Promise<string | undefined> => (await store.find(named(key), undefined))?.stored.body.toString()
+const find = async (store: TestStore, key: string): Promise<string | undefined> =>
+  (await store.find(named(key), undefined))?.stored.body.toString()
 
 const family = '4.1 json blocks'
-const keepBlock = async (store: TestStore, first: bigint, last: bigint, height: number, body = `block ${height}`): Promise<void> => {
-  store.keep({ stored: storedOf(`${family} ${height}`, body, { range: { first, last } }), blocks: family, ttlMs: undefined })
+const keepBlock = async (
+  store: TestStore,
+  first: bigint,
+  last: bigint,
+  height: number,
+  body = `block ${height}`
+): Promise<void> => {
+  store.keep({
+    stored: storedOf(`${family} ${height}`, body, { range: { first, last } }),
+    blocks: family,
+    ttlMs: undefined
+  })
   await store.idle()
 }
 const findBlock = async (store: TestStore, version: bigint): Promise<string | undefined> =>
   (await store.find({ value: 'v', text: 'v', blocks: family }, version))?.stored.body.toString()
 
-const replicaOf = async (t: Test, sandbox: Sandbox, change: { pages?: { eventsTtlSeconds: number }, ttlSeconds?: number } = {}): Promise<TestVarve> => {
+const replicaOf = async (
+  t: Test,
+  sandbox: Sandbox,
+  change: { pages?: { eventsTtlSeconds: number }, ttlSeconds?: number } = {}
+): Promise<TestVarve> => {
   const { pages = {}, ttlSeconds = 1000 } = change
   return await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000, ttlSeconds } }, pages })
 }
@@ -62,11 +79,20 @@ t.test('an answer that one replica read is every replica\'s, byte for byte and w
       const got = await varve.get(target, how)
       t.equal(got.headers[status], from)
       t.same([got.status, got.bytes], [200, direct.bytes])
-      for (const name of ['content-type', 'etag', 'x-node-cursor', 'x-aptos-cursor', 'x-node-gas-used', 'cache-control']) t.equal(got.headers[name], first.headers[name], `${target} ${name}`)
+      for (
+        const name of ['content-type', 'etag', 'x-node-cursor', 'x-aptos-cursor', 'x-node-gas-used', 'cache-control']
+      ) t.equal(got.headers[name], first.headers[name], `${target} ${name}`)
     }
-    const again = await b.get(target, { ...how, headers: { ...how.headers, 'if-none-match': String(first.headers.etag) } })
+    const again = await b.get(target, {
+      ...how,
+      headers: { ...how.headers, 'if-none-match': String(first.headers.etag) }
+    })
     t.same([again.status, again.headers['x-node-ledger-version']], [304, String(sandbox.ledger.head.version)])
-    t.equal(sandbox.asked.of('account_modules') + sandbox.asked.of('table_item') + sandbox.asked.of('account_events') + sandbox.asked.of('block_by_version'), 0)
+    t.equal(
+      sandbox.asked.of('account_modules') + sandbox.asked.of('table_item') + sandbox.asked.of('account_events') +
+        sandbox.asked.of('block_by_version'),
+      0
+    )
   }
   const whole = (await client.keys('varve:1:4.1 json *')).find(key => key.endsWith('modules?ledger_version=2000'))
   t.ok(await client.strlen(whole ?? '') < (await a.get(modules)).bytes.length / 2, 'what is long lies there compressed')
@@ -81,19 +107,38 @@ t.test('a not-found is shared under the text that was asked, a value under any',
   await written(a, 1)
   const b = await replicaOf(t, sandbox)
   sandbox.asked.reset()
-  t.match(await b.get(target, item('u64', '"99999"')), { status: 404, body: missing.body, headers: { [status]: fromRedis } })
+  t.match(await b.get(target, item('u64', '"99999"')), {
+    status: 404,
+    body: missing.body,
+    headers: { [status]: fromRedis }
+  })
   t.equal(sandbox.asked.of('table_item'), 0)
   t.notMatch((await b.get(target, item('u64', '"099999"'))).headers[status], 'hit')
 })
 
 const harms: Array<readonly [string, (key: string) => Promise<unknown>]> = [
   ['empty', async key => await client.set(key, '', 'KEEPTTL')],
-  ['short', async key => await client.set(key, (await client.getBuffer(key) ?? Buffer.alloc(0)).subarray(0, -1), 'KEEPTTL')],
+  [
+    'short',
+    async key => await client.set(key, (await client.getBuffer(key) ?? Buffer.alloc(0)).subarray(0, -1), 'KEEPTTL')
+  ],
   ['longer', async key => await client.append(key, 'x')],
-  ['altered in a bit of its body', async key => await client.setbit(key, 8 * await client.strlen(key) - 1, 1 - await client.getbit(key, 8 * await client.strlen(key) - 1))],
+  [
+    'altered in a bit of its body',
+    async key =>
+      await client.setbit(
+        key,
+        8 * await client.strlen(key) - 1,
+        1 - await client.getbit(key, 8 * await client.strlen(key) - 1)
+      )
+  ],
   ['of another format', async key => await client.setrange(key, 3, '\u0002')],
   ['of some other program', async key => await client.set(key, '{"an":"answer"}', 'KEEPTTL')],
-  ['of another key', async key => await client.call('SET', key, await encodeStored(storedOf('4.1 json another', '["another"]')), 'KEEPTTL')]
+  [
+    'of another key',
+    async key =>
+      await client.call('SET', key, await encodeStored(storedOf('4.1 json another', '["another"]')), 'KEEPTTL')
+  ]
 ]
 
 for (const [name, harm] of harms) {
@@ -115,9 +160,16 @@ for (const [name, harm] of harms) {
     }
     await written(b, 3)
     const c = await replicaOf(t, sandbox)
-    for (const [nth, target] of targets.entries()) t.match(await c.get(target), { body: bodies[nth], headers: { [status]: fromRedis } })
+    for (const [nth, target] of targets.entries()) {
+      t.match(await c.get(target), { body: bodies[nth], headers: { [status]: fromRedis } })
+    }
     t.equal(await c.metric('varve_corrupt_entries_total'), 0)
-    t.same(['account_modules', 'account_events', 'block_by_version'].map(endpoint => sandbox.asked.of(endpoint as 'account_modules')), [1, 1, 1])
+    t.same(
+      ['account_modules', 'account_events', 'block_by_version'].map(endpoint =>
+        sandbox.asked.of(endpoint as 'account_modules')
+      ),
+      [1, 1, 1]
+    )
   })
 }
 
@@ -158,11 +210,14 @@ t.test(`whatever byte of a value is another, and wherever it ends, it is one mis
     await client.set(key, bytes)
     t.same([await find(store, 'k'), store.counts.corrupt - before], [undefined, 1])
   }
-  await checkAsync(fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async bytes => {
-    const before = store.counts.corrupt
-    await client.set(key, Buffer.from(bytes))
-    t.same([await find(store, 'k'), store.counts.corrupt - before], [undefined, 1])
-  }), 50)
+  await checkAsync(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async bytes => {
+      const before = store.counts.corrupt
+      await client.set(key, Buffer.from(bytes))
+      t.same([await find(store, 'k'), store.counts.corrupt - before], [undefined, 1])
+    }),
+    50
+  )
   t.equal(store.counts.failed, 0, 'Redis itself did nothing wrong')
 })
 
@@ -170,9 +225,15 @@ t.test('one damaged value hides no other: neither a not-found the value, nor a b
   const store = await storeAt(t, redis.url)
   await keep(store, 'value', 'the value')
   await client.set('varve:1:text', 'junk')
-  t.equal((await store.find({ value: 'value', text: 'text', blocks: undefined }, undefined))?.stored.body.toString(), 'the value')
+  t.equal(
+    (await store.find({ value: 'value', text: 'text', blocks: undefined }, undefined))?.stored.body.toString(),
+    'the value'
+  )
   t.equal(store.counts.corrupt, 1)
-  t.equal((await store.find({ value: 'text', text: 'value', blocks: undefined }, undefined))?.stored.body.toString(), 'the value')
+  t.equal(
+    (await store.find({ value: 'text', text: 'value', blocks: undefined }, undefined))?.stored.body.toString(),
+    'the value'
+  )
   t.equal(await store.find({ value: 'none', text: 'neither', blocks: undefined }, undefined), undefined)
   t.equal(store.counts.corrupt, 2)
   await keepBlock(store, 500n, 509n, 50)
@@ -215,7 +276,11 @@ t.test('every key in Redis expires: entries by their own time and no later than 
   await keep(store, 'longer page', 'x', 1_000_000)
   await keep(store, 'fraction', 'x', 4000.7)
   await keepBlock(store, 500n, 5000n, 50)
-  const ttls = new Map(await Promise.all((await client.keys('*')).map(async key => [key.replace('varve:1:', ''), await client.pttl(key)] as const)))
+  const ttls = new Map(
+    await Promise.all(
+      (await client.keys('*')).map(async key => [key.replace('varve:1:', ''), await client.pttl(key)] as const)
+    )
+  )
   t.ok(ttls.size > 10)
   for (const [key, ttl] of ttls) {
     const most = key === 'page' ? 5000 : key === 'fraction' ? 4001 : 100_000
@@ -230,7 +295,11 @@ t.test('a varve leaves no key in Redis that does not expire, whatever it does th
   await written(a, 3)
   await until(async () => (await client.keys('*upstream*')).length > 0, 'it has remembered which chain its node has')
   // A field and its key's time are two commands.
-  await until(async () => (await Promise.all((await client.keys('*')).map(async key => await client.ttl(key)))).every(ttl => ttl > 0), 'all expire')
+  await until(
+    async () =>
+      (await Promise.all((await client.keys('*')).map(async key => await client.ttl(key)))).every(ttl => ttl > 0),
+    'all expire'
+  )
   t.ok(await client.dbsize() > 20)
 })
 
@@ -245,7 +314,11 @@ t.test('what is left of an answer\'s time is handed over with it', async t => {
   await until(async () => await find(store, 'page') === undefined, 'it has expired')
   await keep(store, 'page', 'x', 5000)
   await client.persist('varve:1:page')
-  t.equal((await store.find(named('page'), undefined))?.ttlMs, 100_000, 'and never for ever, whatever somebody did to the key')
+  t.equal(
+    (await store.find(named('page'), undefined))?.ttlMs,
+    100_000,
+    'and never for ever, whatever somebody did to the key'
+  )
   t.equal(store.counts.corrupt, 0)
 })
 
@@ -295,7 +368,9 @@ t.test('what waited to be written is given no more time than is left of it, and 
   let nowMs = 0
   let isAgreed = false
   const store = await storeAt(t, redis.url, { now: () => nowMs, isAgreed: () => isAgreed })
-  for (const [key, ttlMs] of [['long', 50_000], ['short', 20_000], ['for ever', undefined]] as const) store.keep({ stored: storedOf(key, 'x'), blocks: undefined, ttlMs })
+  for (const [key, ttlMs] of [['long', 50_000], ['short', 20_000], ['for ever', undefined]] as const) {
+    store.keep({ stored: storedOf(key, 'x'), blocks: undefined, ttlMs })
+  }
   nowMs = 20_000
   isAgreed = true
   store.resume()
@@ -313,8 +388,15 @@ t.test('what is forgotten has gone from Redis with its index, also a block by an
   await keep(store, 'b', 'x')
   await keepBlock(store, 500n, 5000n, 50)
   await keepBlock(store, 5001n, 5001n, 51)
-  await store.forget({ keys: ['a', 'never there'], blocks: [{ blocks: family, version: 4321n }, { blocks: family, version: 77n }, { blocks: 'other', version: 500n }] })
-  t.same([await find(store, 'a'), await findBlock(store, 500n), await findBlock(store, 5000n)], [undefined, undefined, undefined])
+  await store.forget({
+    keys: ['a', 'never there'],
+    blocks: [{ blocks: family, version: 4321n }, { blocks: family, version: 77n }, { blocks: 'other', version: 500n }]
+  })
+  t.same([await find(store, 'a'), await findBlock(store, 500n), await findBlock(store, 5000n)], [
+    undefined,
+    undefined,
+    undefined
+  ])
   t.same([await find(store, 'b'), await findBlock(store, 5001n)], ['x', 'block 51'])
   const left = await client.keys('* whole *')
   t.same(await Promise.all(left.map(async key => await client.zcard(key))), [1])
@@ -328,12 +410,24 @@ t.test('what still waits to be written is forgotten too, a block among it, and i
   store.keep({ stored: storedOf('b', 'x'), blocks: undefined, ttlMs: undefined })
   await keepBlock(store, 500n, 509n, 50)
   await keepBlock(store, 510n, 519n, 51)
-  store.keep({ stored: storedOf('other 50', 'x', { range: { first: 500n, last: 509n } }), blocks: 'other', ttlMs: undefined })
-  await store.forget({ keys: ['a'], blocks: [{ blocks: family, version: 505n }, { blocks: family, version: 510n - 1n }] })
+  store.keep({
+    stored: storedOf('other 50', 'x', { range: { first: 500n, last: 509n } }),
+    blocks: 'other',
+    ttlMs: undefined
+  })
+  await store.forget({
+    keys: ['a'],
+    blocks: [{ blocks: family, version: 505n }, { blocks: family, version: 510n - 1n }]
+  })
   isAgreed = true
   store.resume()
   await until(() => store.counts.written === 3, 'the others are written')
-  t.same([await find(store, 'a'), await findBlock(store, 505n), await find(store, 'b'), await findBlock(store, 515n)], [undefined, undefined, 'x', 'block 51'])
+  t.same([await find(store, 'a'), await findBlock(store, 505n), await find(store, 'b'), await findBlock(store, 515n)], [
+    undefined,
+    undefined,
+    'x',
+    'block 51'
+  ])
 })
 
 t.test('what is being written when it is to be forgotten is gone too', async t => {
@@ -341,7 +435,11 @@ t.test('what is being written when it is to be forgotten is gone too', async t =
   const store = await storeAt(t, slow.url)
   slow.hold()
   store.keep({ stored: storedOf('a', 'x'), blocks: undefined, ttlMs: undefined })
-  store.keep({ stored: storedOf(`${family} 50`, 'x', { range: { first: 500n, last: 509n } }), blocks: family, ttlMs: undefined })
+  store.keep({
+    stored: storedOf(`${family} 50`, 'x', { range: { first: 500n, last: 509n } }),
+    blocks: family,
+    ttlMs: undefined
+  })
   await until(async () => await client.exists('varve:1:a') === 1, 'the write is under way')
   const forgotten = store.forget({ keys: ['a'], blocks: [{ blocks: family, version: 505n }] })
   slow.release()

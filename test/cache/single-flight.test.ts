@@ -1,13 +1,27 @@
 import t from 'tap'
 import { GatheringFlight, SingleFlight } from '../../src/cache/single-flight.js'
 
-interface Gate<T> { readonly fly: () => Promise<T>, readonly open: (value: T) => void, readonly fail: (error: Error) => void }
+interface Gate<T> {
+  readonly fly: () => Promise<T>
+  readonly open: (value: T) => void
+  readonly fail: (error: Error) => void
+}
 
 function gate<T> (log: string[], name: string): Gate<T> {
   let open: (value: T) => void = () => {}
   let fail: (error: Error) => void = () => {}
-  const promise = new Promise<T>((resolve, reject) => { open = resolve; fail = reject })
-  return { fly: async () => { log.push(name); return await promise }, open, fail }
+  const promise = new Promise<T>((resolve, reject) => {
+    open = resolve
+    fail = reject
+  })
+  return {
+    fly: async () => {
+      log.push(name)
+      return await promise
+    },
+    open,
+    fail
+  }
 }
 
 t.test('a burst of equal reads is one flight', async t => {
@@ -48,7 +62,11 @@ t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once
 t.test('when the second flight fails too, it is an answer: a sick node is not asked once for each caller', async t => {
   const flights = new SingleFlight<string>(() => true)
   let asked = 0
-  const results = await Promise.allSettled(Array.from({ length: 10 }, async () => await flights.do('k', async () => { asked++; throw new Error('dead') })))
+  const results = await Promise.allSettled(Array.from({ length: 10 }, async () =>
+    await flights.do('k', async () => {
+      asked++
+      throw new Error('dead')
+    })))
   t.ok(results.every(({ status }) => status === 'rejected'))
   t.equal(asked, 2)
 })
@@ -66,7 +84,9 @@ t.test('a latest read joins only a flight that has not left: one under way, one 
   t.equal(flights.size, 2)
   first.open('one')
   t.same(await early, { result: 'one', joined: false })
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.same(log, ['first', 'second'])
   const late = flights.do('k', third.fly)
   second.open('two')
@@ -75,7 +95,9 @@ t.test('a latest read joins only a flight that has not left: one under way, one 
   t.equal(got.filter(({ joined }) => joined).length, 99)
   third.open('three')
   t.same(await late, { result: 'three', joined: false }, 'who came after the second left gets a third')
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.equal(flights.size, 0)
 })
 
@@ -97,10 +119,11 @@ t.test('a gathered read that fails is the verdict of the one who began it: the o
   const early = flights.do('k', first.fly)
   await Promise.resolve()
   let flown = 0
-  const gathered = Array.from({ length: 10 }, async () => await flights.do('k', async () => {
-    if (++flown === 1) throw new Error('dead')
-    return 'well'
-  }))
+  const gathered = Array.from({ length: 10 }, async () =>
+    await flights.do('k', async () => {
+      if (++flown === 1) throw new Error('dead')
+      return 'well'
+    }))
   first.open('one')
   await early
   const results = await Promise.allSettled(gathered)
@@ -114,14 +137,21 @@ t.test('a gathered read that keeps failing is asked twice and no more', async t 
   const early = flights.do('k', first.fly)
   await Promise.resolve()
   let flown = 0
-  const gathered = Array.from({ length: 10 }, async () => await flights.do('k', async () => { flown++; throw new Error('dead') }))
+  const gathered = Array.from({ length: 10 }, async () =>
+    await flights.do('k', async () => {
+      flown++
+      throw new Error('dead')
+    }))
   first.open('one')
   await early
   t.ok((await Promise.allSettled(gathered)).every(({ status }) => status === 'rejected'))
   t.equal(flown, 2)
 })
 
-const flightsOf: readonly [string, (isShareable: (result: string) => boolean) => SingleFlight<string> | GatheringFlight<string>][] = [
+const flightsOf: readonly [
+  string,
+  (isShareable: (result: string) => boolean) => SingleFlight<string> | GatheringFlight<string>
+][] = [
   ['history', isShareable => new SingleFlight(isShareable)],
   ['latest reads', isShareable => new GatheringFlight(isShareable)]
 ]
@@ -131,15 +161,20 @@ for (const [what, make] of flightsOf) {
     const flights = make(result => result !== 'stream')
     let flown = 0
     let land: () => void = () => {}
-    const landed = new Promise<void>(resolve => { land = resolve })
+    const landed = new Promise<void>(resolve => {
+      land = resolve
+    })
     let allGone: () => void = () => {}
-    const gone = new Promise<void>(resolve => { allGone = resolve })
-    const callers = Array.from({ length: 10 }, async () => await flights.do('k', async () => {
-      const nth = ++flown
-      if (nth === 10) allGone()
-      if (nth > 1) await landed
-      return 'stream'
-    }))
+    const gone = new Promise<void>(resolve => {
+      allGone = resolve
+    })
+    const callers = Array.from({ length: 10 }, async () =>
+      await flights.do('k', async () => {
+        const nth = ++flown
+        if (nth === 10) allGone()
+        if (nth > 1) await landed
+        return 'stream'
+      }))
     t.same(await callers[0], { result: 'stream', joined: false })
     await gone
     t.equal(flights.size, 0, 'a flight of one\'s own is nobody else\'s to join')
@@ -151,20 +186,32 @@ for (const [what, make] of flightsOf) {
   t.test(`who joined what can be shared has it, and who goes alone has what was brought then (${what})`, async t => {
     const flights = make(result => result !== 'stream')
     let flown = 0
-    const callers = Array.from({ length: 3 }, async () => await flights.do('k', async () => ++flown === 1 ? 'stream' : 'small'))
-    t.same(await Promise.all(callers), [{ result: 'stream', joined: false }, { result: 'small', joined: false }, { result: 'small', joined: false }])
+    const callers = Array.from(
+      { length: 3 },
+      async () => await flights.do('k', async () => ++flown === 1 ? 'stream' : 'small')
+    )
+    t.same(await Promise.all(callers), [{ result: 'stream', joined: false }, { result: 'small', joined: false }, {
+      result: 'small',
+      joined: false
+    }])
     t.equal(flown, 3)
-    t.same((await Promise.all([1, 2].map(async () => await flights.do('k', async () => 'small')))).map(({ joined }) => joined), [false, true])
+    t.same(
+      (await Promise.all([1, 2].map(async () => await flights.do('k', async () => 'small')))).map(({ joined }) =>
+        joined
+      ),
+      [false, true]
+    )
   })
 
   t.test(`the failure of one who goes alone is thrown to that one, once, and not tried again (${what})`, async t => {
     const flights = make(() => false)
     let flown = 0
-    const callers = Array.from({ length: 4 }, async () => await flights.do('k', async () => {
-      const nth = ++flown
-      if (nth % 2 === 0) throw new Error(`dead ${nth}`)
-      return `well ${nth}`
-    }))
+    const callers = Array.from({ length: 4 }, async () =>
+      await flights.do('k', async () => {
+        const nth = ++flown
+        if (nth % 2 === 0) throw new Error(`dead ${nth}`)
+        return `well ${nth}`
+      }))
     const results = await Promise.allSettled(callers)
     t.match(results, [
       { status: 'fulfilled', value: { result: 'well 1', joined: false } },
@@ -179,10 +226,11 @@ for (const [what, make] of flightsOf) {
   t.test(`those who joined a failure fly once more together, and from what streams then each on its own (${what})`, async t => {
     const flights = make(() => false)
     let flown = 0
-    const callers = Array.from({ length: 10 }, async () => await flights.do('k', async () => {
-      if (++flown === 1) throw new Error('dead')
-      return 'stream'
-    }))
+    const callers = Array.from({ length: 10 }, async () =>
+      await flights.do('k', async () => {
+        if (++flown === 1) throw new Error('dead')
+        return 'stream'
+      }))
     t.same((await Promise.allSettled(callers)).map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
     t.equal(flown, 10)
     t.equal(flights.size, 0)
@@ -205,7 +253,10 @@ t.test('a latest read that must go alone leaves at once, not behind the one that
   const slow = gate<string>(log, 'slow')
   let flown = 0
   const first = flights.do('k', async () => 'stream')
-  const joined = flights.do('k', async () => { log.push('alone'); return `own ${++flown}` })
+  const joined = flights.do('k', async () => {
+    log.push('alone')
+    return `own ${++flown}`
+  })
   await first
   const third = flights.do('k', slow.fly)
   t.same(await joined, { result: 'own 1', joined: false })

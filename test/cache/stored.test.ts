@@ -34,7 +34,13 @@ const stored = (change: Partial<Stored> = {}): Stored => {
   }
 }
 
-const bare: Partial<Stored> = { release: undefined, lowestVersion: undefined, cursor: undefined, gasUsed: undefined, range: undefined }
+const bare: Partial<Stored> = {
+  release: undefined,
+  lowestVersion: undefined,
+  cursor: undefined,
+  gasUsed: undefined,
+  range: undefined
+}
 const long = Buffer.from(JSON.stringify(Array.from({ length: 2000 }, (_, at) => ({ at: String(at) }))))
 
 const contentAt = 8
@@ -73,31 +79,77 @@ function byHand (key: string, content: readonly Buffer[]): Buffer {
 t.test('the form is as it is written down, member for member', async t => {
   const full = stored()
   t.equal(storedFormat, 1)
-  t.same(await encodeStored(full), byHand(full.key, [
-    u16(200), u8(2 + 4 + 8 + 16 + 32 + 64), u8(255),
-    u64(highest), u64(1_700_000_000_000_000n), u64(2n ** 63n), u64(10n), u64(3n),
-    u64(9n), u64(highest - 5n), u64(highest), u64(2n ** 53n + 1n),
-    text('x-aptos-'), text('application/json'), text(full.etag), text('a9b8c7'), text('00ab'), text('12'),
-    u32(full.body.length), full.body
-  ]))
+  t.same(
+    await encodeStored(full),
+    byHand(full.key, [
+      u16(200),
+      u8(2 + 4 + 8 + 16 + 32 + 64),
+      u8(255),
+      u64(highest),
+      u64(1_700_000_000_000_000n),
+      u64(2n ** 63n),
+      u64(10n),
+      u64(3n),
+      u64(9n),
+      u64(highest - 5n),
+      u64(highest),
+      u64(2n ** 53n + 1n),
+      text('x-aptos-'),
+      text('application/json'),
+      text(full.etag),
+      text('a9b8c7'),
+      text('00ab'),
+      text('12'),
+      u32(full.body.length),
+      full.body
+    ])
+  )
   const { position } = full.stamped
-  const least = stored({ ...bare, status: 404, stamped: { family: 'x-node-', position: { ...position, chainId: 0, head: { ...position.head, epoch: undefined } } }, body: Buffer.alloc(0) })
-  t.same(await encodeStored(least), byHand(least.key, [
-    u16(404), u8(0), u8(0), u64(highest), u64(1_700_000_000_000_000n), u64(2n ** 63n), u64(10n), u64(3n),
-    text('x-node-'), text('application/json'), text(least.etag), u32(0)
-  ]))
-  t.same([await decodeStored(full.key, await encodeStored(full)), await decodeStored(least.key, await encodeStored(least))], [full, least])
+  const least = stored({
+    ...bare,
+    status: 404,
+    stamped: { family: 'x-node-', position: { ...position, chainId: 0, head: { ...position.head, epoch: undefined } } },
+    body: Buffer.alloc(0)
+  })
+  t.same(
+    await encodeStored(least),
+    byHand(least.key, [
+      u16(404),
+      u8(0),
+      u8(0),
+      u64(highest),
+      u64(1_700_000_000_000_000n),
+      u64(2n ** 63n),
+      u64(10n),
+      u64(3n),
+      text('x-node-'),
+      text('application/json'),
+      text(least.etag),
+      u32(0)
+    ])
+  )
+  t.same([
+    await decodeStored(full.key, await encodeStored(full)),
+    await decodeStored(least.key, await encodeStored(least))
+  ], [full, least])
 })
 
 const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(arbitrary, { nil: undefined })
 const u64s = fc.oneof(fc.bigInt(0n, highest), fc.constantFrom(0n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 63n, highest))
 // What HTTP takes for the value of a header.
-const headerValues = fc.string({ unit: fc.integer({ min: 0x20, max: 0xff }).filter(code => code !== 0x7f).map(code => String.fromCharCode(code)) })
+const headerValues = fc.string({
+  unit: fc.integer({ min: 0x20, max: 0xff }).filter(code => code !== 0x7f).map(code => String.fromCharCode(code))
+})
 const anyStored = fc.record({
   key: fc.string({ unit: 'binary', maxLength: 40 }),
   status: fc.constantFrom<200 | 404>(200, 404),
   contentType: fc.constantFrom('application/json', 'application/x-bcs', 'application/json; charset=utf-8'),
-  body: fc.oneof(fc.uint8Array({ maxLength: 200 }), fc.uint8Array({ maxLength: 50 }).map(part => Uint8Array.from({ length: 200 * part.length }, (_, at) => part[at % part.length] ?? 0))).map(bytes => Buffer.from(bytes)),
+  body: fc.oneof(
+    fc.uint8Array({ maxLength: 200 }),
+    fc.uint8Array({ maxLength: 50 }).map(part =>
+      Uint8Array.from({ length: 200 * part.length }, (_, at) => part[at % part.length] ?? 0)
+    )
+  ).map(bytes => Buffer.from(bytes)),
   release: maybe(fc.string()),
   lowestVersion: maybe(u64s),
   cursor: maybe(headerValues),
@@ -107,30 +159,50 @@ const anyStored = fc.record({
   head: fc.record({ version: u64s, timestampUsec: u64s, epoch: maybe(u64s), blockHeight: u64s }),
   oldest: fc.record({ version: u64s, blockHeight: u64s }),
   family: fc.constantFrom('x-aptos-', 'x-node-', 'x_y.z-')
-}).map(({ chainId, head, oldest, family, ...rest }): Stored =>
-  ({ ...rest, etag: tagOf(rest.contentType, rest.body), stamped: { position: { chainId, head, oldest }, family } }))
+}).map(({ chainId, head, oldest, family, ...rest }): Stored => ({
+  ...rest,
+  etag: tagOf(rest.contentType, rest.body),
+  stamped: { position: { chainId, head, oldest }, family }
+}))
 
 t.test('what could not go out as header lines is no entry, whoever wrote it', async t => {
   const { stamped } = stored()
   const lines: Array<Partial<Stored>> = [
-    ...['a\r\nb: c', 'a\nb', '\0', '\u010d', '\u0100', '\x7f'].flatMap(text => [{ cursor: text }, { gasUsed: text }, { contentType: text, etag: tagOf(text, stored().body) }]),
-    ...['', '-', 'x', 'x y-', 'x:-', 'X-A-', 'x-\r\n-', 'x-é-', `${'x'.repeat(101)}-`].map(family => ({ stamped: { ...stamped, family } }))
+    ...['a\r\nb: c', 'a\nb', '\0', '\u010d', '\u0100', '\x7f'].flatMap(
+      text => [{ cursor: text }, { gasUsed: text }, { contentType: text, etag: tagOf(text, stored().body) }]
+    ),
+    ...['', '-', 'x', 'x y-', 'x:-', 'X-A-', 'x-\r\n-', 'x-é-', `${'x'.repeat(101)}-`].map(family => ({
+      stamped: { ...stamped, family }
+    }))
   ]
   for (const change of lines) {
     const { key } = stored()
-    await t.rejects(decodeStored(key, await encodeStored(stored(change))), { message: 'no header lines' }, JSON.stringify(change.cursor ?? change.gasUsed ?? change.contentType ?? change.stamped?.family))
+    await t.rejects(
+      decodeStored(key, await encodeStored(stored(change))),
+      { message: 'no header lines' },
+      JSON.stringify(change.cursor ?? change.gasUsed ?? change.contentType ?? change.stamped?.family)
+    )
   }
 })
 
 t.test(`whatever an answer says, it comes back in every member, whichever of them it has (${seeded})`, async t => {
-  await checkAsync(fc.asyncProperty(anyStored, async given => {
-    t.same(await decodeStored(given.key, await encodeStored(given)), given)
-  }), 300)
+  await checkAsync(
+    fc.asyncProperty(anyStored, async given => {
+      t.same(await decodeStored(given.key, await encodeStored(given)), given)
+    }),
+    300
+  )
 })
 
 t.test('a body is compressed above 4 KiB and not at it, and not where that gains nothing; it comes back byte for byte', async t => {
   const noise = randomBytes(20_000)
-  const cases: Array<[Buffer, boolean]> = [[Buffer.alloc(4096, 'ab'), false], [Buffer.alloc(4097, 'ab'), true], [long, true], [noise, false], [Buffer.alloc(3_000_000, 'node'), true]]
+  const cases: Array<[Buffer, boolean]> = [
+    [Buffer.alloc(4096, 'ab'), false],
+    [Buffer.alloc(4097, 'ab'), true],
+    [long, true],
+    [noise, false],
+    [Buffer.alloc(3_000_000, 'node'), true]
+  ]
   for (const [body, isSmaller] of cases) {
     const given = stored({ body })
     const value = await encodeStored(given)
@@ -143,7 +215,12 @@ t.test('a body is compressed above 4 KiB and not at it, and not where that gains
   }
 })
 
-for (const [name, given] of [['plain', stored()], ['compressed', stored({ body: long })], ['of the least members', stored({ ...bare, body: Buffer.alloc(0) })]] as const) {
+for (
+  const [name, given] of [['plain', stored()], ['compressed', stored({ body: long })], [
+    'of the least members',
+    stored({ ...bare, body: Buffer.alloc(0) })
+  ]] as const
+) {
   t.test(`a value that was cut short is refused at every length (${name})`, async t => {
     const value = await encodeStored(given)
     for (let length = 0; length < value.length; length++) {
@@ -155,9 +232,13 @@ for (const [name, given] of [['plain', stored()], ['compressed', stored({ body: 
   t.test(`a value that was cut short and given the right checksum is refused at every length, and so is one that goes on after its end (${name})`, async t => {
     const value = await encodeStored(given)
     const refusals = new Set<string | undefined>()
-    for (let length = contentAt; length < value.length; length++) refusals.add(await refusal(given.key, resealed(value.subarray(0, length))))
+    for (let length = contentAt; length < value.length; length++) {
+      refusals.add(await refusal(given.key, resealed(value.subarray(0, length))))
+    }
     t.notOk(refusals.has(undefined), [...refusals].join())
-    for (const more of [u8(0), Buffer.alloc(500), value]) t.equal(await refusal(given.key, Buffer.concat([value, more])), 'altered')
+    for (const more of [u8(0), Buffer.alloc(500), value]) {
+      t.equal(await refusal(given.key, Buffer.concat([value, more])), 'altered')
+    }
   })
 
   t.test(`a value with any one bit turned is refused (${name})`, async t => {
@@ -173,37 +254,63 @@ for (const [name, given] of [['plain', stored()], ['compressed', stored({ body: 
 
 const places = fc.nat(10_000)
 const damage = fc.oneof(
-  fc.record({ at: places, bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }).map(({ at, bytes }) => (value: Buffer): Buffer => Buffer.concat([value.subarray(0, at % value.length), bytes, value.subarray(at % value.length + bytes.length)])),
-  fc.record({ at: places, bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }).map(({ at, bytes }) => (value: Buffer): Buffer => Buffer.concat([value.subarray(0, at % value.length), bytes, value.subarray(at % value.length)])),
-  fc.record({ at: places, length: fc.integer({ min: 1, max: 64 }) }).map(({ at, length }) => (value: Buffer): Buffer => Buffer.concat([value.subarray(0, at % value.length), value.subarray(at % value.length + length)])),
+  fc.record({ at: places, bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }).map(
+    ({ at, bytes }) => (value: Buffer): Buffer =>
+      Buffer.concat([value.subarray(0, at % value.length), bytes, value.subarray(at % value.length + bytes.length)])
+  ),
+  fc.record({ at: places, bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }).map(
+    ({ at, bytes }) => (value: Buffer): Buffer =>
+      Buffer.concat([value.subarray(0, at % value.length), bytes, value.subarray(at % value.length)])
+  ),
+  fc.record({ at: places, length: fc.integer({ min: 1, max: 64 }) }).map(({ at, length }) => (value: Buffer): Buffer =>
+    Buffer.concat([value.subarray(0, at % value.length), value.subarray(at % value.length + length)])
+  ),
   fc.record({ a: places, b: places }).map(({ a, b }) => (value: Buffer): Buffer => {
     const at = [a % value.length, b % value.length].sort((x, y) => x - y)
     return Buffer.concat([value.subarray(at[1]), value.subarray(at[0], at[1]), value.subarray(0, at[0])])
-  }))
+  })
+)
 
 t.test(`whatever becomes of a value, it is refused or still what it was (${seeded})`, async t => {
-  const values = await Promise.all([stored(), stored({ body: long }), stored({ ...bare, status: 404 })].map(async given => ({ given, value: await encodeStored(given) })))
+  const values = await Promise.all(
+    [stored(), stored({ body: long }), stored({ ...bare, status: 404 })].map(async given => ({
+      given,
+      value: await encodeStored(given)
+    }))
+  )
   let refused = 0
-  await checkAsync(fc.asyncProperty(fc.constantFrom(...values), fc.array(damage, { minLength: 1, maxLength: 4 }), async ({ given, value }, harms) => {
-    const harmed = harms.reduce((bytes, harm) => bytes.length === 0 ? bytes : harm(bytes), value)
-    const isWhole = harmed.equals(value)
-    t.equal(await refusal(given.key, harmed) === undefined, isWhole)
-    refused += Number(!isWhole)
-  }), 1000)
+  await checkAsync(
+    fc.asyncProperty(
+      fc.constantFrom(...values),
+      fc.array(damage, { minLength: 1, maxLength: 4 }),
+      async ({ given, value }, harms) => {
+        const harmed = harms.reduce((bytes, harm) => bytes.length === 0 ? bytes : harm(bytes), value)
+        const isWhole = harmed.equals(value)
+        t.equal(await refusal(given.key, harmed) === undefined, isWhole)
+        refused += Number(!isWhole)
+      }
+    ),
+    1000
+  )
   t.ok(refused > 900)
 })
 
 t.test(`no bytes at all, and no bytes that begin as a value does, make it throw anything but its own refusal (${seeded})`, async t => {
   const { key } = stored()
-  await checkAsync(fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), fc.boolean(), async (bytes, isDressed) => {
-    const value = isDressed ? byHand(key, [Buffer.from(bytes)]) : Buffer.from(bytes)
-    t.type(await refusal(key, value), 'string')
-  }), 1000)
+  await checkAsync(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), fc.boolean(), async (bytes, isDressed) => {
+      const value = isDressed ? byHand(key, [Buffer.from(bytes)]) : Buffer.from(bytes)
+      t.type(await refusal(key, value), 'string')
+    }),
+    1000
+  )
 })
 
 t.test(`a value is believed under its own key alone (${seeded})`, async t => {
   const value = await encodeStored(stored({ key: '4.1 json /v1/x' }))
-  for (const other of ['4.1 json /v1/y', '4.2 json /v1/x', '5.1 json /v1/x', '4.1 bcs /v1/x', '4.1 json /v1/x ', '']) t.equal(await refusal(other, value), 'another key', other)
+  for (const other of ['4.1 json /v1/y', '4.2 json /v1/x', '5.1 json /v1/x', '4.1 bcs /v1/x', '4.1 json /v1/x ', '']) {
+    t.equal(await refusal(other, value), 'another key', other)
+  }
   await checkAsync(fc.asyncProperty(fc.string(), fc.string(), async (key, other) => {
     const found = await refusal(other, await encodeStored(stored({ key })))
     t.equal(found, key === other ? undefined : 'another key')
@@ -218,26 +325,48 @@ t.test('a value of another version of the form is refused, however whole it is',
     other.writeUInt8(format, 3)
     t.equal(await refusal(given.key, resealed(other)), 'another form', `format ${format}`)
   }
-  t.equal(await refusal(given.key, Buffer.from('{"json":"of some other program, which shares this Redis"}')), 'another form')
+  t.equal(
+    await refusal(given.key, Buffer.from('{"json":"of some other program, which shares this Redis"}')),
+    'another form'
+  )
 })
 
 t.test('what cannot be the answer that was shared is refused, even with the right checksum', async t => {
   const given = stored({ ...bare, body: Buffer.from('body') })
   const { position: { head, oldest } } = given.stamped
-  const forged = (change: { status?: number, flags?: number, etag?: string, length?: number, body?: Buffer }): Buffer => byHand(given.key, [
-    u16(change.status ?? 200), u8(change.flags ?? 64), u8(4),
-    ...[head.version, head.timestampUsec, head.blockHeight, oldest.version, oldest.blockHeight, 9n].map(u64),
-    text('x-aptos-'), text(given.contentType), text(change.etag ?? given.etag), u32(change.length ?? 4), change.body ?? given.body
-  ])
+  const forged = (change: { status?: number, flags?: number, etag?: string, length?: number, body?: Buffer }): Buffer =>
+    byHand(given.key, [
+      u16(change.status ?? 200),
+      u8(change.flags ?? 64),
+      u8(4),
+      ...[head.version, head.timestampUsec, head.blockHeight, oldest.version, oldest.blockHeight, 9n].map(u64),
+      text('x-aptos-'),
+      text(given.contentType),
+      text(change.etag ?? given.etag),
+      u32(change.length ?? 4),
+      change.body ?? given.body
+    ])
   t.equal(await refusal(given.key, forged({})), undefined, 'as it should be')
-  for (const status of [0, 199, 201, 206, 403, 410, 500, 503]) t.equal(await refusal(given.key, forged({ status })), 'no such status', String(status))
+  for (const status of [0, 199, 201, 206, 403, 410, 500, 503]) {
+    t.equal(await refusal(given.key, forged({ status })), 'no such status', String(status))
+  }
   t.equal(await refusal(given.key, forged({ body: Buffer.from('BODY') })), 'another body')
   t.equal(await refusal(given.key, forged({ length: 3 })), 'another body')
   t.equal(await refusal(given.key, forged({ length: 5 })), 'another body')
   t.equal(await refusal(given.key, forged({ etag: tagOf('application/x-bcs', given.body) })), 'another body')
   t.equal(await refusal(given.key, forged({ flags: 65, body: Buffer.from('not deflated at all') })), 'unreadable')
-  for (const flags of [64 + 2, 64 + 4, 64 + 8, 64 + 16, 64 + 32, 0]) t.type(await refusal(given.key, forged({ flags })), 'string', `members that are not there, or not told of: ${flags}`)
-  t.equal(await refusal(given.key, forged({ flags: 65, body: deflateRawSync(given.body) })), undefined, 'a short body may be compressed too')
+  for (const flags of [64 + 2, 64 + 4, 64 + 8, 64 + 16, 64 + 32, 0]) {
+    t.type(
+      await refusal(given.key, forged({ flags })),
+      'string',
+      `members that are not there, or not told of: ${flags}`
+    )
+  }
+  t.equal(
+    await refusal(given.key, forged({ flags: 65, body: deflateRawSync(given.body) })),
+    undefined,
+    'a short body may be compressed too'
+  )
 })
 
 t.test('whoever takes more bytes than there are gets none', async t => {

@@ -26,9 +26,13 @@ class Scripted {
     this.waiting = new Waiting(async item => await this.#write(item), {
       now: () => this.nowMs,
       canWrite: () => this.canWrite,
-      onRefused: reason => { this.told.push(reason) }
+      onRefused: reason => {
+        this.told.push(reason)
+      }
     })
-    t.teardown(() => { this.waiting.stop() })
+    t.teardown(() => {
+      this.waiting.stop()
+    })
   }
 
   async #write (item: string): Promise<void> {
@@ -204,7 +208,9 @@ t.test('what was let go of is not written, nor tried again where its write was u
     scripted.waiting.drop(item => item === '0' || item === '9')
     t.equal(scripted.waiting.size, 1)
     let hasLanded = false
-    const landed = scripted.waiting.landed().then(() => { hasLanded = true })
+    const landed = scripted.waiting.landed().then(() => {
+      hasLanded = true
+    })
     scripted.canWrite = canWrite
     for (const item of ['0', '1']) await scripted.refuse(item)
     t.notOk(hasLanded)
@@ -213,7 +219,9 @@ t.test('what was let go of is not written, nor tried again where its write was u
     scripted.canWrite = true
     scripted.resumeAfterPause()
     t.same(scripted.begun.slice(8).sort(), ['1', '8'], 'the others go on')
-    await Promise.all(['1', '8'].map(async item => { await scripted.land(item) }))
+    await Promise.all(['1', '8'].map(async item => {
+      await scripted.land(item)
+    }))
     scripted.waiting.add('0', 1, '0 again')
     t.equal(scripted.begun.at(-1), '0 again', 'and so does what comes after')
     await scripted.refuse('0 again')
@@ -227,7 +235,9 @@ t.test('whoever waits for all writes waits for those that begin meanwhile, and n
   const items = Array.from({ length: 10 }, (_, nth) => `${nth}`)
   for (const item of items) scripted.waiting.add(item, 1, item)
   let isIdle = false
-  const idle = scripted.waiting.idle().then(() => { isIdle = true })
+  const idle = scripted.waiting.idle().then(() => {
+    isIdle = true
+  })
   for (const item of items) {
     t.notOk(isIdle)
     await scripted.land(item)
@@ -255,7 +265,9 @@ t.test('no answer waits for its write', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   const varve = await varveAt(t, sandbox.url, { cache: { redis: { url: slow.url, timeoutMs: 2000 } } })
   await until(async () => (await redis.client.keys('*control*')).length > 0, 'it has agreed with the others')
   slow.delayMs = 400
@@ -267,12 +279,16 @@ t.test('no answer waits for its write', async t => {
 t.test('what was read while Redis was away is on every replica when it is back', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   const change = { cache: { redis: { url: redis.url, timeoutMs: 1000 } } }
   const a = await varveAt(t, sandbox.url, change)
   await redis.kill()
   const versions = Array.from({ length: 30 }, (_, step) => 2000 + step)
-  for (const version of versions) t.equal((await a.get(modules(version))).headers[status], 'varve; fwd=uri-miss; fwd-status=200; stored')
+  for (const version of versions) {
+    t.equal((await a.get(modules(version))).headers[status], 'varve; fwd=uri-miss; fwd-status=200; stored')
+  }
   const { firstVersion, lastVersion } = sandbox.ledger.block(500)
   await a.get(`/v1/blocks/by_version/${firstVersion}`)
   t.equal(await a.metric('varve_cache_writes_total{tier="redis"}'), 0)
@@ -290,20 +306,26 @@ t.test('a Redis that is away for long finds the newest of what came meanwhile, a
   const store = await storeAt(t, redis.url)
   await redis.kill()
   await until(() => !store.link.isUp, 'it is known to be away')
-  for (let nth = 0; nth < 2100; nth++) store.keep({ stored: storedOf(`key ${nth}`, `body ${nth}`), blocks: undefined, ttlMs: undefined })
+  for (let nth = 0; nth < 2100; nth++) {
+    store.keep({ stored: storedOf(`key ${nth}`, `body ${nth}`), blocks: undefined, ttlMs: undefined })
+  }
   t.equal(store.waiting, 2000)
   t.match(store.refusal, /room/)
   await redis.start()
   await until(() => store.counts.written === 2000, 'all that waited is written')
   t.equal(await redis.client.dbsize(), 2000)
-  for (const [nth, isThere] of [[0, 0], [99, 0], [100, 1], [2099, 1]] as const) t.equal(await redis.client.exists(`varve:1:key ${nth}`), isThere, `entry ${nth}`)
+  for (const [nth, isThere] of [[0, 0], [99, 0], [100, 1], [2099, 1]] as const) {
+    t.equal(await redis.client.exists(`varve:1:key ${nth}`), isThere, `entry ${nth}`)
+  }
   t.equal(store.refusal, undefined)
 })
 
 t.test('a write that Redis refuses is told to the operator and given up, reads go on, and once Redis takes writes again that is told too', async t => {
   const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   const a = await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000 } } })
   const degraded = async (): Promise<string> => (await ask(a.adminUrl, '/readyz')).body
   await a.get(modules(2000))
@@ -312,14 +334,20 @@ t.test('a write that Redis refuses is told to the operator and given up, reads g
   await redis.client.config('SET', 'maxmemory', '1')
   for (const version of [2001, 2002]) t.equal((await a.get(modules(version))).status, 200)
   await until(async () => /Redis refuses writes: OOM/.test(await degraded()), 'the refusal is told')
-  await until(async () => (await a.metric('varve_redis_errors_total{operation="set"}') ?? 0) >= 6, 'each was tried three times')
+  await until(
+    async () => (await a.metric('varve_redis_errors_total{operation="set"}') ?? 0) >= 6,
+    'each was tried three times'
+  )
   t.equal(await a.metric('varve_redis_up'), 1, 'and it is still read from')
   await redis.client.config('SET', 'maxmemory', '64mb')
   await until(async () => {
     await a.get(modules(2003))
     return !(await degraded()).includes('Redis refuses writes:')
   }, 'it is told that this is over')
-  t.same((await redis.client.keys('*modules*')).map(key => /ledger_version=(\d+)/.exec(key)?.[1]).sort(), ['2000', '2003'])
+  t.same((await redis.client.keys('*modules*')).map(key => /ledger_version=(\d+)/.exec(key)?.[1]).sort(), [
+    '2000',
+    '2003'
+  ])
 })
 
 t.test('nothing is read or written before replicas agree on what the keys are, and what waited is written then', async t => {

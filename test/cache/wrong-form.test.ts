@@ -10,7 +10,14 @@ import { codings } from '../../src/api/coding.js'
 async function packed (body: string): Promise<Entry> {
   const memory = new Memory(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
   const compressor = new Compressor(memory)
-  const entry = makeEntry({ key: 'k', status: 200, contentType: 'application/json', body: Buffer.from(body), ownLines: [], release: undefined })
+  const entry = makeEntry({
+    key: 'k',
+    status: 200,
+    contentType: 'application/json',
+    body: Buffer.from(body),
+    ownLines: [],
+    release: undefined
+  })
   memory.set(entry)
   for (const coding of codings) {
     compressor.formOf(entry, [coding])
@@ -37,5 +44,7 @@ t.test('a form that does not unpack to the body is told by its coding, and one t
 t.test('a form that unpacks to more than the body is wrong, and no more of it is unpacked than that takes', async t => {
   const entry = await packed('varve '.repeat(200))
   const bomb = await packed('x'.repeat(900_000))
-  for (const coding of codings) t.equal(await wrongFormOf({ ...entry, coded: { [coding]: bomb.coded[coding] ?? bomb } }), coding)
+  for (const coding of codings) {
+    t.equal(await wrongFormOf({ ...entry, coded: { [coding]: bomb.coded[coding] ?? bomb } }), coding)
+  }
 })

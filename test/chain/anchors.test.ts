@@ -11,8 +11,11 @@ t.test(`anchors are few, by height, and both ends of what was given stay among t
   check(fc.property(someHeights, heights => {
     const anchors = new Anchors(heights.map(height => at(height)))
     const kept = heightsOf(anchors)
-    return kept.length === Math.min(16, heights.length) && kept.every((height, nth) => nth === 0 || height > Number(kept[nth - 1])) &&
-      kept[0] === Math.min(...heights) && kept.at(-1) === Math.max(...heights) && anchors.newest?.height === BigInt(Math.max(...heights))
+    return kept.length === Math.min(16, heights.length) && kept.every((height, nth) =>
+      nth === 0 || height > Number(kept[nth - 1])
+    ) &&
+      kept[0] === Math.min(...heights) && kept.at(-1) === Math.max(...heights) &&
+      anchors.newest?.height === BigInt(Math.max(...heights))
   }))
 })
 
@@ -25,7 +28,11 @@ t.test('renewed with every head for a long time, they lie close near the head an
   }
   const behind = heightsOf(anchors).map(height => 40_000 - height).reverse()
   t.ok(behind.filter(distance => distance > 0 && distance <= 100).length >= 3, `close to the head: ${behind.join(' ')}`)
-  for (const [nth, distance] of behind.entries()) if (nth > 1) t.ok(distance <= 100 || distance < Number(behind[nth - 1]) * 4, `no hole at ${distance}: ${behind.join(' ')}`)
+  for (const [nth, distance] of behind.entries()) {
+    if (nth > 1) {
+      t.ok(distance <= 100 || distance < Number(behind[nth - 1]) * 4, `no hole at ${distance}: ${behind.join(' ')}`)
+    }
+  }
 })
 
 t.test('an anchor that is taken in says whether anything has changed', async t => {
@@ -51,7 +58,9 @@ t.test(`two lists are of one chain when every height that both have has the same
   t.equal(anchors.isSameAs([]), undefined)
   check(fc.property(someHeights, someHeights, (heights, others) => {
     const one = new Anchors(heights.map(height => at(height)))
-    const shares = new Anchors(others.map(height => at(height))).list.some(({ height }) => one.list.some(anchor => anchor.height === height))
+    const shares = new Anchors(others.map(height => at(height))).list.some(({ height }) =>
+      one.list.some(anchor => anchor.height === height)
+    )
     return one.isSameAs(new Anchors(others.map(height => at(height))).list) === (shares ? true : undefined) &&
       one.isSameAs(new Anchors(others.map(height => at(height, 'b'))).list) === (shares ? false : undefined)
   }))

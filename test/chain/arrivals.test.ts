@@ -13,22 +13,39 @@ const at = (version: number): Position => ({
 function waitingRoom (): { tracker: Tracker, arrivals: Arrivals, clock: { ms: number }, asked: () => number } {
   let times = 0
   const clock = { ms: 0 }
-  const tracker = new Tracker(undefined, () => 0, { onShown: () => { arrivals.look() } })
-  const arrivals = new Arrivals(tracker, { now: () => clock.ms, onWaiting: () => { times++ } })
+  const tracker = new Tracker(undefined, () => 0, {
+    onShown: () => {
+      arrivals.look()
+    }
+  })
+  const arrivals = new Arrivals(tracker, {
+    now: () => clock.ms,
+    onWaiting: () => {
+      times++
+    }
+  })
   return { tracker, arrivals, clock, asked: () => times }
 }
 
 // Waits do not keep a process alive, nor would these.
 const alive = setInterval(() => {}, 1000)
-t.teardown(() => { clearInterval(alive) })
+t.teardown(() => {
+  clearInterval(alive)
+})
 
-const aTurn = async (): Promise<void> => { await new Promise(resolve => { setImmediate(resolve) }) }
+const aTurn = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
 
 t.test('who waits goes on when the position has got there, whoever told of it, and not before', async t => {
   const { tracker, arrivals } = waitingRoom()
   const order: string[] = []
   const waits = [[100, 'first'], [150, 'learned'], [200, 'heard']] as const
-  const all = Promise.all(waits.map(async ([version, name]) => { order.push(`${name} ${await arrivals.reach(BigInt(version), 60_000)}`) }))
+  const all = Promise.all(waits.map(async ([version, name]) => {
+    order.push(`${name} ${await arrivals.reach(BigInt(version), 60_000)}`)
+  }))
   t.equal(arrivals.waiting, 3)
   tracker.learn(at(99), 'x-aptos-')
   await aTurn()
@@ -49,7 +66,10 @@ t.test('who waits goes on when what is remembered of the chain has got there', a
   tracker.learn(at(1000), 'x-aptos-')
   const reached = arrivals.reach(1100n, 60_000)
   const { head } = at(1200)
-  tracker.settle({ id: 5, generation: 3 }, { position: { ...at(1200), chainId: 5, head: { ...head, timestampUsec: 1n } }, family: 'x-aptos-' }, false)
+  tracker.settle({ id: 5, generation: 3 }, {
+    position: { ...at(1200), chainId: 5, head: { ...head, timestampUsec: 1n } },
+    family: 'x-aptos-'
+  }, false)
   t.equal(await reached, 'reached')
 })
 
@@ -63,7 +83,10 @@ t.test('a wait whose time is over leaves nothing behind', async t => {
 
 t.test('so many may wait at once and no more: whoever comes beyond goes on at once, and a place that is left is taken', async t => {
   const { tracker, arrivals } = waitingRoom()
-  const waits = Array.from({ length: 1000 }, async (_, nth) => await arrivals.reach(BigInt(100 + nth), 60_000, `client ${nth % 5}`))
+  const waits = Array.from(
+    { length: 1000 },
+    async (_, nth) => await arrivals.reach(BigInt(100 + nth), 60_000, `client ${nth % 5}`)
+  )
   t.equal(await arrivals.reach(100n, 60_000), 'no_place')
   t.equal(arrivals.waiting, 1000)
   tracker.learn(at(100), 'x-aptos-')

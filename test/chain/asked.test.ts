@@ -2,7 +2,11 @@ import t from 'tap'
 import { Asked } from '../../src/chain/asked.js'
 import { type Position } from '../../src/api/position.js'
 
-const window = (oldest: bigint, head: bigint): Position => ({ chainId: 4, head: { version: head, timestampUsec: 1n, epoch: 1n, blockHeight: 1n }, oldest: { version: oldest, blockHeight: 0n } })
+const window = (oldest: bigint, head: bigint): Position => ({
+  chainId: 4,
+  head: { version: head, timestampUsec: 1n, epoch: 1n, blockHeight: 1n },
+  oldest: { version: oldest, blockHeight: 0n }
+})
 const shown = window(100n, 1000n)
 
 t.test('the lowest version that was asked for is told, and the head where that is none', async t => {

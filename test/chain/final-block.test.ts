@@ -8,21 +8,55 @@ import { startSandbox } from '#sandbox'
 import { stamps } from '../support/stub-node.js'
 
 const hash = `0x${'aB'.repeat(32)}`
-const block = { block_height: '7', block_hash: hash, block_timestamp: '5', first_version: '90', last_version: '99', transactions: null }
+const block = {
+  block_height: '7',
+  block_hash: hash,
+  block_timestamp: '5',
+  first_version: '90',
+  last_version: '99',
+  transactions: null
+}
 
-async function readOf (status: number, body: string | Buffer, headers: Record<string, string> = stamps()): Promise<Anchor | undefined> {
-  return await readFinalBlock(async () => ({ status, headers, body: Buffer.from(body), rest: undefined, isFramed: true, stamped: readPosition(headers), release: undefined }), 7n)
+async function readOf (
+  status: number,
+  body: string | Buffer,
+  headers: Record<string, string> = stamps()
+): Promise<Anchor | undefined> {
+  return await readFinalBlock(
+    async () => ({
+      status,
+      headers,
+      body: Buffer.from(body),
+      rest: undefined,
+      isFramed: true,
+      stamped: readPosition(headers),
+      release: undefined
+    }),
+    7n
+  )
 }
 
 t.test('a node is asked for the block of a height, without its transactions, and its hash is what it said', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const node = new LedgerNode({ name: 'n', url: sandbox.url, headers: {}, timeoutMs: 5000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1e6, now: () => 0 }, { asked: () => {} })
-  t.teardown(async () => { await Promise.all([node.close(), sandbox.close()]) })
+  const node = new LedgerNode({
+    name: 'n',
+    url: sandbox.url,
+    headers: {},
+    timeoutMs: 5000,
+    maxConcurrent: 4,
+    caFile: null,
+    maxGatheredBytes: 1e6,
+    now: () => 0
+  }, { asked: () => {} })
+  t.teardown(async () => {
+    await Promise.all([node.close(), sandbox.close()])
+  })
   const questions: Question[] = []
-  const read = async (height: number): Promise<Anchor | undefined> => await readFinalBlock(async question => {
-    questions.push(question)
-    return await node.ask(question)
-  }, BigInt(height))
+  const read = async (height: number): Promise<Anchor | undefined> =>
+    await readFinalBlock(async question => {
+      questions.push(question)
+      return await node.ask(question)
+    }, BigInt(height))
   t.same(await read(998), { height: 998n, hash: sandbox.ledger.block(998).hash })
   t.match(questions, [{ method: 'GET', target: '/v1/blocks/by_height/998', headers: { accept: 'application/json' } }])
   t.equal(await read(999), undefined, 'the newest block may still be another one tomorrow')
@@ -56,21 +90,48 @@ t.test('only a whole final block of that very height, with a position, tells any
 
 t.test('a node that fails, or somebody else in its place, has no word on it now: that is told from having none', async t => {
   for (const status of [429, 500, 503]) await t.rejects(readOf(status, '{}'), { message: 'the node: garbage' })
-  await t.rejects(readOf(200, JSON.stringify(block), {}), { message: 'the node: garbage' }, 'an answer without a position, as gateways and panics give')
+  await t.rejects(
+    readOf(200, JSON.stringify(block), {}),
+    { message: 'the node: garbage' },
+    'an answer without a position, as gateways and panics give'
+  )
   await t.rejects(readOf(301, '', {}), { message: 'the node: garbage' })
 })
 
 t.test('a block that is too large to gather is let go, and tells nothing', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const node = new LedgerNode({ name: 'n', url: sandbox.url, headers: {}, timeoutMs: 5000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 20, now: () => 0 }, { asked: () => {} })
-  t.teardown(async () => { await Promise.all([node.close(), sandbox.close()]) })
+  const node = new LedgerNode({
+    name: 'n',
+    url: sandbox.url,
+    headers: {},
+    timeoutMs: 5000,
+    maxConcurrent: 4,
+    caFile: null,
+    maxGatheredBytes: 20,
+    now: () => 0
+  }, { asked: () => {} })
+  t.teardown(async () => {
+    await Promise.all([node.close(), sandbox.close()])
+  })
   let isLetGo = false
-  t.equal(await readFinalBlock(async question => {
-    const answer = await node.ask(question)
-    const { rest } = answer
-    if (rest === undefined) throw new Error('it was gathered')
-    return { ...answer, rest: { [Symbol.asyncIterator]: () => rest[Symbol.asyncIterator](), destroy: () => { rest.destroy(); isLetGo = true } } }
-  }, 998n), undefined)
+  t.equal(
+    await readFinalBlock(async question => {
+      const answer = await node.ask(question)
+      const { rest } = answer
+      if (rest === undefined) throw new Error('it was gathered')
+      return {
+        ...answer,
+        rest: {
+          [Symbol.asyncIterator]: () => rest[Symbol.asyncIterator](),
+          destroy: () => {
+            rest.destroy()
+            isLetGo = true
+          }
+        }
+      }
+    }, 998n),
+    undefined
+  )
   t.ok(isLetGo)
 })
 

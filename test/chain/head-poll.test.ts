@@ -8,7 +8,13 @@ import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
-async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms: 0 }, asked?: string[]): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
+async function polled (
+  t: Test,
+  index: RequestListener,
+  pollMs = 10,
+  now = { ms: 0 },
+  asked?: string[]
+): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
   const stub = await stubNode(t, (request, response) => {
     // A node that says nowhere where it stands, unless it is to be asked elsewhere.
     if (asked === undefined) {
@@ -18,11 +24,26 @@ async function polled (t: Test, index: RequestListener, pollMs = 10, now = { ms:
     asked.push(request.url ?? '')
     ok(response, '[]')
   }, index)
-  const node = new LedgerNode({ name: 'n', url: stub.url, headers: {}, timeoutMs: 1000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now() }, { asked: () => {} })
+  const node = new LedgerNode({
+    name: 'n',
+    url: stub.url,
+    headers: {},
+    timeoutMs: 1000,
+    maxConcurrent: 4,
+    caFile: null,
+    maxGatheredBytes: 1000,
+    now: () => performance.now()
+  }, { asked: () => {} })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollState[] = []
   const poll = new HeadPoll(async question => await node.ask(question), tracker, {
-    pollMs, now: () => now.ms, isDue: () => tracker.ageMs >= pollMs, onState: state => states.push(state), onRelease: release => { node.runs(release) }
+    pollMs,
+    now: () => now.ms,
+    isDue: () => tracker.ageMs >= pollMs,
+    onState: state => states.push(state),
+    onRelease: release => {
+      node.runs(release)
+    }
   })
   t.teardown(async () => {
     poll.stop()
@@ -41,7 +62,10 @@ t.test('a poll learns the position and the release', async t => {
 
 t.test('polls at the same time share one question', async t => {
   let asked = 0
-  const { poll } = await polled(t, (request, response) => { asked++; answerIndex(request, response) })
+  const { poll } = await polled(t, (request, response) => {
+    asked++
+    answerIndex(request, response)
+  })
   await Promise.all([poll.poll(), poll.poll(), poll.poll()])
   t.equal(asked, 1)
   await poll.poll()
@@ -49,9 +73,13 @@ t.test('polls at the same time share one question', async t => {
 })
 
 t.test('a node that does not answer, or without a position, is said to', async t => {
-  const mute = await polled(t, (_request, response) => { response.destroy() })
+  const mute = await polled(t, (_request, response) => {
+    response.destroy()
+  })
   await mute.poll.poll()
-  const bare = await polled(t, (_request, response) => { response.writeHead(200).end('{}') })
+  const bare = await polled(t, (_request, response) => {
+    response.writeHead(200).end('{}')
+  })
   await bare.poll.poll()
   t.same([mute.states, bare.states], [['unanswered'], ['unanswered']])
 })
@@ -59,7 +87,15 @@ t.test('a node that does not answer, or without a position, is said to', async t
 t.test('where the index bears no position, or is kept back, the gas estimate tells it, and the index its release all the same', async t => {
   for (const [status, release] of [[200, 'aaaa'], [403, undefined]] as const) {
     const asked: string[] = []
-    const { poll, states, tracker, node } = await polled(t, (_request, response) => { response.writeHead(status).end('{"git_hash":"aaaa"}') }, 10, { ms: 0 }, asked)
+    const { poll, states, tracker, node } = await polled(
+      t,
+      (_request, response) => {
+        response.writeHead(status).end('{"git_hash":"aaaa"}')
+      },
+      10,
+      { ms: 0 },
+      asked
+    )
     await poll.poll()
     t.same(states, ['answered'])
     t.equal(tracker.position?.head.version, 1000n)
@@ -71,7 +107,15 @@ t.test('where the index bears no position, or is kept back, the gas estimate tel
 t.test('a node that is sick, or asks for rest, is not asked for the gas estimate too', async t => {
   for (const status of [429, 500, 503]) {
     const asked: string[] = []
-    const { poll, states } = await polled(t, (_request, response) => { response.writeHead(status).end() }, 10, { ms: 0 }, asked)
+    const { poll, states } = await polled(
+      t,
+      (_request, response) => {
+        response.writeHead(status).end()
+      },
+      10,
+      { ms: 0 },
+      asked
+    )
     await poll.poll()
     t.same([states, asked], [['unanswered'], []])
   }
@@ -79,8 +123,12 @@ t.test('a node that is sick, or asks for rest, is not asked for the gas estimate
 
 t.test('a poll that is cut off because varve stops says nothing of the node', async t => {
   let arrived = (): void => {}
-  const asked = new Promise<void>(resolve => { arrived = resolve })
-  const { poll, states, node } = await polled(t, () => { arrived() })
+  const asked = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const { poll, states, node } = await polled(t, () => {
+    arrived()
+  })
   const polling = poll.poll()
   await asked
   poll.stop()
@@ -98,7 +146,9 @@ t.test('a poll that got no turn in time says nothing of the node', async t => {
 
 t.test('another chain and a reset are told apart, and a body that is no index names no release', async t => {
   let change = {}
-  const { poll, states, node, tracker } = await polled(t, (_request, response) => { response.writeHead(200, stamps(change)).end('not an index') })
+  const { poll, states, node, tracker } = await polled(t, (_request, response) => {
+    response.writeHead(200, stamps(change)).end('not an index')
+  })
   await poll.poll()
   t.equal(node.release, undefined)
   change = { 'x-aptos-chain-id': '9' }
@@ -112,11 +162,19 @@ t.test('another chain and a reset are told apart, and a body that is no index na
 t.test('in silence the head is asked for, and while traffic keeps the position fresh it is not', async t => {
   let asked = 0
   let arrived: () => void = () => {}
-  const { poll, now } = await polled(t, (request, response) => { asked++; answerIndex(request, response); arrived() })
+  const { poll, now } = await polled(t, (request, response) => {
+    asked++
+    answerIndex(request, response)
+    arrived()
+  })
   await poll.start()
-  await new Promise(resolve => { setTimeout(resolve, 50) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 50)
+  })
   t.equal(asked, 1, 'five intervals have passed by the timer, none by the position\'s age')
-  const again = new Promise<void>(resolve => { arrived = resolve })
+  const again = new Promise<void>(resolve => {
+    arrived = resolve
+  })
   now.ms = 10
   await again
   t.equal(asked, 2)
@@ -124,9 +182,14 @@ t.test('in silence the head is asked for, and while traffic keeps the position f
 
 t.test('the release is learned every fifteen seconds, however fresh the position is', async t => {
   let arrived: () => void = () => {}
-  const { poll, now, tracker } = await polled(t, (request, response) => { answerIndex(request, response); arrived() })
+  const { poll, now, tracker } = await polled(t, (request, response) => {
+    answerIndex(request, response)
+    arrived()
+  })
   await poll.start()
-  const again = new Promise<void>(resolve => { arrived = resolve })
+  const again = new Promise<void>(resolve => {
+    arrived = resolve
+  })
   now.ms = 15_000
   if (tracker.position !== undefined) tracker.learn(tracker.position, 'x-aptos-')
   t.equal(tracker.ageMs, 0)
@@ -138,11 +201,27 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
   const states: PollState[] = []
   const hanging: Array<(error: Error | undefined) => void> = []
   const ask = async (): Promise<Answer> => {
-    const failure = await new Promise<Error | undefined>(resolve => { hanging.push(resolve) })
+    const failure = await new Promise<Error | undefined>(resolve => {
+      hanging.push(resolve)
+    })
     if (failure !== undefined) throw failure
-    return { status: 200, headers: {}, body: Buffer.alloc(0), rest: undefined, isFramed: true, stamped: readPosition(stamps()), release: undefined }
+    return {
+      status: 200,
+      headers: {},
+      body: Buffer.alloc(0),
+      rest: undefined,
+      isFramed: true,
+      stamped: readPosition(stamps()),
+      release: undefined
+    }
   }
-  const poll = new HeadPoll(ask, new Tracker(undefined, () => now.ms), { pollMs: 1000, now: () => now.ms, isDue: () => true, onState: state => states.push(state), onRelease: () => {} })
+  const poll = new HeadPoll(ask, new Tracker(undefined, () => now.ms), {
+    pollMs: 1000,
+    now: () => now.ms,
+    isDue: () => true,
+    onState: state => states.push(state),
+    onRelease: () => {}
+  })
   const polls = []
   for (let second = 0; second < 12; second++) {
     polls.push(poll.poll(), poll.poll())
@@ -166,9 +245,13 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
 
 t.test('a node whose very first answer does not come is asked again all the same', async t => {
   let asked = 0
-  const { poll, states } = await polled(t, (request, response) => { if (asked++ > 0) answerIndex(request, response) })
+  const { poll, states } = await polled(t, (request, response) => {
+    if (asked++ > 0) answerIndex(request, response)
+  })
   poll.start().catch(() => {})
-  t.teardown(() => { poll.stop() })
+  t.teardown(() => {
+    poll.stop()
+  })
   await until(() => states.includes('answered'), 'the second answers')
   t.ok(asked > 1)
 })

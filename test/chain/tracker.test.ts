@@ -103,7 +103,11 @@ t.test('where replicas share what they know there is no chain to key by until it
 
 t.test('a reset leaves a shared chain unsettled, tells where it stands now, and takes a generation above every one that was heard of', async t => {
   const resets: bigint[] = []
-  const tracker = new Tracker(undefined, () => 0, { onReset: ({ position }) => { resets.push(position.head.version) } }, true)
+  const tracker = new Tracker(undefined, () => 0, {
+    onReset: ({ position }) => {
+      resets.push(position.head.version)
+    }
+  }, true)
   tracker.learn(at(1000), 'x-aptos-')
   tracker.settle({ id: 4, generation: 1 }, undefined, true)
   tracker.heardOf(6)
@@ -162,7 +166,11 @@ t.test('what was only remembered is forgotten whole, but for a chain id that was
 
 t.test('who listens is told when the position moves on, and not when it is only confirmed', async t => {
   let times = 0
-  const tracker = new Tracker(undefined, () => 0, { onAhead: () => { times++ } })
+  const tracker = new Tracker(undefined, () => 0, {
+    onAhead: () => {
+      times++
+    }
+  })
   for (const version of [10, 10, 9, 11]) tracker.learn(at(version), 'x-aptos-')
   t.equal(times, 2)
 })
@@ -182,7 +190,13 @@ t.test('the oldest version shown is the one that live nodes can serve, whoever s
   t.same(tracker.position?.oldest, { version: 60n, blockHeight: 6n })
   t.equal(tracker.learn(at(20, 90_000), 'x-aptos-'), 'reset')
   t.same(tracker.position, at(20, 90_000))
-  for (const forget of [(): void => { tracker.settle({ id: 4, generation: 9 }, undefined, false) }, () => { tracker.unsettle() }]) {
+  for (
+    const forget of [(): void => {
+      tracker.settle({ id: 4, generation: 9 }, undefined, false)
+    }, () => {
+      tracker.unsettle()
+    }]
+  ) {
     tracker.bound({ version: 7n, blockHeight: 7n })
     forget()
     tracker.learn(at(30, 90_010), 'x-aptos-')

@@ -10,22 +10,31 @@ import { type Environment } from '../../src/config/load.js'
 export interface Command {
   readonly code: Promise<ExitCode>
   /** All that was written so far. */
-  out (): string
-  err (): string
+  out(): string
+  err(): string
   /** The log lines so far: those that are JSON. */
-  log (): Array<Record<string, unknown>>
+  log(): Array<Record<string, unknown>>
   /** Waits until what was written matches; rejects when the command ends before that. */
-  saw (pattern: RegExp): Promise<RegExpExecArray>
-  signal (name: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): void
+  saw(pattern: RegExp): Promise<RegExpExecArray>
+  signal(name: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): void
   /** Has something befall the process past all that would take care of it. */
-  fault (kind: Fault, error: unknown): void
+  fault(kind: Fault, error: unknown): void
   /** The code with which the process ended itself at once. */
   readonly exited: Promise<number>
-  hasExited (): boolean
+  hasExited(): boolean
 }
 
 /** Starts a command line; one that is still running when the test ends is stopped. */
-export function start (t: Test, argv: readonly string[], { environment = {}, input = '', isTerminal = false, hasLostTerminal = false }: { environment?: Environment, input?: string, isTerminal?: boolean, hasLostTerminal?: boolean } = {}): Command {
+export function start (
+  t: Test,
+  argv: readonly string[],
+  { environment = {}, input = '', isTerminal = false, hasLostTerminal = false }: {
+    environment?: Environment,
+    input?: string,
+    isTerminal?: boolean,
+    hasLostTerminal?: boolean
+  } = {}
+): Command {
   let out = ''
   let err = ''
   let hasEnded = false
@@ -48,18 +57,30 @@ export function start (t: Test, argv: readonly string[], { environment = {}, inp
     hasLostTerminal: () => hasLostTerminal,
     program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },
     waitingBytes: () => 0,
-    onFault: listener => { faultListeners.push(listener) },
+    onFault: listener => {
+      faultListeners.push(listener)
+    },
     exit,
     out: (text, done) => {
       out += typeof text === 'string' ? text : Buffer.from(text).toString('latin1')
       wrote.dispatchEvent(new Event('text'))
       done?.()
     },
-    err: text => { err += text; wrote.dispatchEvent(new Event('text')) },
-    onSignal: (signal, listener) => { listeners.push({ signal, listener }) }
+    err: text => {
+      err += text
+      wrote.dispatchEvent(new Event('text'))
+    },
+    onSignal: (signal, listener) => {
+      listeners.push({ signal, listener })
+    }
   }
-  const signal = (name: string): void => { for (const one of listeners) if (one.signal === name) one.listener() }
-  const code = main(argv, io).finally(() => { hasEnded = true; wrote.dispatchEvent(new Event('text')) })
+  const signal = (name: string): void => {
+    for (const one of listeners) if (one.signal === name) one.listener()
+  }
+  const code = main(argv, io).finally(() => {
+    hasEnded = true
+    wrote.dispatchEvent(new Event('text'))
+  })
   t.teardown(async () => {
     signal('SIGTERM')
     await code
@@ -68,27 +89,35 @@ export function start (t: Test, argv: readonly string[], { environment = {}, inp
     code,
     out: () => out,
     err: () => err,
-    log: () => out.split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Record<string, unknown>),
+    log: () =>
+      out.split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Record<string, unknown>),
     signal,
     exited,
     hasExited: () => hasExited,
-    fault: (kind, error) => { for (const listener of faultListeners) listener(kind, error) },
-    saw: async pattern => await new Promise((resolve, reject) => {
-      const look = (): void => {
-        const found = pattern.exec(out + err)
-        if (found === null && !hasEnded) return
-        wrote.removeEventListener('text', look)
-        if (found !== null) resolve(found)
-        else reject(new Error(`the command ended without ${String(pattern)}:\n${out}${err}`))
-      }
-      wrote.addEventListener('text', look)
-      look()
-    })
+    fault: (kind, error) => {
+      for (const listener of faultListeners) listener(kind, error)
+    },
+    saw: async pattern =>
+      await new Promise((resolve, reject) => {
+        const look = (): void => {
+          const found = pattern.exec(out + err)
+          if (found === null && !hasEnded) return
+          wrote.removeEventListener('text', look)
+          if (found !== null) resolve(found)
+          else reject(new Error(`the command ended without ${String(pattern)}:\n${out}${err}`))
+        }
+        wrote.addEventListener('text', look)
+        look()
+      })
   }
 }
 
 /** Runs a command line to its end. */
-export async function run (t: Test, argv: readonly string[], environment: Environment = {}): Promise<{ code: ExitCode, out: string, err: string }> {
+export async function run (
+  t: Test,
+  argv: readonly string[],
+  environment: Environment = {}
+): Promise<{ code: ExitCode, out: string, err: string }> {
   const command = start(t, argv, { environment })
   return { code: await command.code, out: command.out(), err: command.err() }
 }

@@ -21,16 +21,33 @@ const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 /** An address that is taken for as long as the test runs. */
 async function takenAddress (t: Test): Promise<string> {
   const server = createServer()
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(async () => { await new Promise(resolve => { server.close(resolve) }) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(async () => {
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
+  })
   return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 t.test('the three curls of the sandbox banner are a miss, a hit, and a hit by another spelling', together, async t => {
   const varve = start(t, ['--sandbox', ...free])
   const [, url = '', adminUrl = ''] = await varve.saw(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
-  t.match(varve.out(), / node {4}sandbox, the embedded node: made-up data \(take --upstream URL instead for a real one\)\n/)
-  t.match(varve.log(), [{ level: 40, msg: /^sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks$/, url: /^http:\/\/127\.0\.0\.1:\d+$/ }, { msg: 'listening', url, adminUrl }, { msg: 'the node answers', node: 'sandbox' }])
+  t.match(
+    varve.out(),
+    / node {4}sandbox, the embedded node: made-up data \(take --upstream URL instead for a real one\)\n/
+  )
+  t.match(varve.log(), [
+    {
+      level: 40,
+      msg: /^sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks$/,
+      url: /^http:\/\/127\.0\.0\.1:\d+$/
+    },
+    { msg: 'listening', url, adminUrl },
+    { msg: 'the node answers', node: 'sandbox' }
+  ])
   const curls = [...varve.out().matchAll(/curl -si "(\S+?)(\/v1\S+)"/g)]
   t.equal(curls.length, 3)
   const statuses: unknown[] = []
@@ -43,25 +60,52 @@ t.test('the three curls of the sandbox banner are a miss, a hit, and a hit by an
   t.equal(varve.err(), '')
   await t.rejects(ask(url, '/v1/info'), { code: 'ECONNREFUSED' })
   await t.rejects(ask(adminUrl, '/healthz'), { code: 'ECONNREFUSED' })
-  await t.rejects(ask(String(varve.log()[0]?.['url']), '/v1'), { code: 'ECONNREFUSED' }, 'the embedded node ends with it')
+  await t.rejects(
+    ask(String(varve.log()[0]?.['url']), '/v1'),
+    { code: 'ECONNREFUSED' },
+    'the embedded node ends with it'
+  )
 })
 
-t.test('SIGHUP ends a varve whose terminal is gone, for nobody is left to read its configuration anew', together, async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const varve = start(t, ['--upstream', stub.url, ...free], { environment: { NO_COLOR: '1' }, isTerminal: true, hasLostTerminal: true })
-  await varve.saw(/the node answers/)
-  varve.signal('SIGHUP')
-  t.equal(await varve.code, 0)
-  t.match(varve.out(), / info {2}stopping signal=SIGHUP\n.* info {2}stopped\n$/)
-})
+t.test(
+  'SIGHUP ends a varve whose terminal is gone, for nobody is left to read its configuration anew',
+  together,
+  async t => {
+    const stub = await stubNode(t, (_request, response) => {
+      ok(response, '[]')
+    })
+    const varve = start(t, ['--upstream', stub.url, ...free], {
+      environment: { NO_COLOR: '1' },
+      isTerminal: true,
+      hasLostTerminal: true
+    })
+    await varve.saw(/the node answers/)
+    varve.signal('SIGHUP')
+    t.equal(await varve.code, 0)
+    t.match(varve.out(), / info {2}stopping signal=SIGHUP\n.* info {2}stopped\n$/)
+  }
+)
 
 t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses that it took', together, async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const config = join(t.testdir({ 'v.yaml': `listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\ntrustProxy: [10.0.0.1]\nupstreams: [{ name: mine, url: "${stub.url}/s3cret", headers: { x: s3cret } }]\n` }), 'v.yaml')
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
+  const config = join(
+    t.testdir({
+      'v.yaml': 'listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\ntrustProxy: ' +
+        `[10.0.0.1]\nupstreams: [{ name: mine, url: "${stub.url}/s3cret", headers: { x: s3cret } }]\n`
+    }),
+    'v.yaml'
+  )
   const varve = start(t, ['serve', '--config', config, '--redis', 'redis://:s3cret@127.0.0.1:1'])
   await varve.saw(/the node/)
   const [listening] = varve.log()
-  t.match(listening, { level: 30, msg: 'listening', url: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/, adminUrl: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/ })
+  t.match(listening, {
+    level: 30,
+    msg: 'listening',
+    url: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/,
+    adminUrl: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/
+  })
   t.match(await ask(String(listening?.['url']), '/v2/nowhere'), { status: 404 })
   varve.signal('SIGINT')
   t.equal(await varve.code, 0)
@@ -80,7 +124,9 @@ t.test('a person at a terminal sees lines that are written for people, in colour
 })
 
 t.test('a person at a terminal sees the banner, with the node but without what its URL may hide', together, async t => {
-  const varve = start(t, ['serve', ...free, '--upstream', 'http://127.0.0.1:9/s3cret', '--log-level', 'silent'], { isTerminal: true })
+  const varve = start(t, ['serve', ...free, '--upstream', 'http://127.0.0.1:9/s3cret', '--log-level', 'silent'], {
+    isTerminal: true
+  })
   await varve.saw(/ node {4}http:\/\/127\.0\.0\.1:9\/\*\*\*\n/)
   t.match(varve.out(), /memory {2}256 MB/)
   varve.signal('SIGTERM')
@@ -96,9 +142,13 @@ t.test('the banner names the shared store, however it is reached, without its cr
     ['sentinel: { name: main, hosts: ["127.0.0.1:1"], password: s3cret }', 'main, as its sentinels say'],
     ['keyPrefix: other', 'none: what is read is not shared']
   ]
-  const dir = t.testdir(Object.fromEntries(cases.map(([redis], at) => [`${at}.yaml`, `cache: { redis: { ${redis} } }`])))
+  const dir = t.testdir(
+    Object.fromEntries(cases.map(([redis], at) => [`${at}.yaml`, `cache: { redis: { ${redis} } }`]))
+  )
   await Promise.all(cases.map(async ([, said], at) => {
-    const varve = start(t, ['--config', join(dir, `${at}.yaml`), ...free, '--upstream', 'http://127.0.0.1:9'], { isTerminal: true })
+    const varve = start(t, ['--config', join(dir, `${at}.yaml`), ...free, '--upstream', 'http://127.0.0.1:9'], {
+      isTerminal: true
+    })
     const [, shown] = await varve.saw(/\n {2}redis {3}(.*)\n/)
     t.equal(shown, said)
     varve.signal('SIGTERM')
@@ -107,46 +157,97 @@ t.test('the banner names the shared store, however it is reached, without its cr
   }))
 })
 
-t.test('a password that Redis refuses is told to an operator, and neither log nor /readyz repeats it', together, async t => {
-  const [redis, stub] = [await startRedis(t, { password: 'r1ght' }), await stubNode(t, (_request, response) => { ok(response, '[]') })]
-  for (const cache of [`url: "redis://:s3cret@${redis.host}"`, `url: "redis://${redis.host}", password: s3cret`, `url: "redis://s3cret:s3cret@${redis.host}"`]) {
-    const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
-    const varve = start(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], { environment: { NO_COLOR: '1' }, isTerminal: true })
-    const [, url = '', adminUrl = ''] = await varve.saw(/^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* the node answers node=/m)
-    t.match(await ask(url, '/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 }, 'reads go on without it')
-    const { body } = await ask(adminUrl, '/readyz')
-    t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
-    varve.signal('SIGTERM')
-    t.equal(await varve.code, 0)
-    t.notMatch(varve.out() + varve.err() + body, /s3cret|r1ght/)
+t.test(
+  'a password that Redis refuses is told to an operator, and neither log nor /readyz repeats it',
+  together,
+  async t => {
+    const [redis, stub] = [
+      await startRedis(t, { password: 'r1ght' }),
+      await stubNode(t, (_request, response) => {
+        ok(response, '[]')
+      })
+    ]
+    for (
+      const cache of [
+        `url: "redis://:s3cret@${redis.host}"`,
+        `url: "redis://${redis.host}", password: s3cret`,
+        `url: "redis://s3cret:s3cret@${redis.host}"`
+      ]
+    ) {
+      const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
+      const varve = start(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], {
+        environment: { NO_COLOR: '1' },
+        isTerminal: true
+      })
+      const [, url = '', adminUrl = ''] = await varve.saw(
+        /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* the node answers node=/m
+      )
+      t.match(await ask(url, '/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 }, 'reads go on without it')
+      const { body } = await ask(adminUrl, '/readyz')
+      t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
+      varve.signal('SIGTERM')
+      t.equal(await varve.code, 0)
+      t.notMatch(varve.out() + varve.err() + body, /s3cret|r1ght/)
+    }
   }
-})
+)
 
-t.test('an address that is taken ends varve with 1 and one sentence that names the address and its key, and what to do', together, async t => {
-  const taken = await takenAddress(t)
-  const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
-  t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --listen (port 0 is a free one)\n` })
-  t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --admin (port 0 is a free one)\n` })
-  t.same(await run(t, ['sandbox', '--listen', taken]), { code: 1, out: '', err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; stop what listens there, or take another address with --listen (port 0 is a free one)\n` })
-})
+t.test(
+  'an address that is taken ends varve with 1 and one sentence that names the address and its key, and what to do',
+  together,
+  async t => {
+    const taken = await takenAddress(t)
+    const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
+    t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), {
+      code: 1,
+      out: '',
+      err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop ` +
+        'what listens there, or take another address with --listen (port 0 is a free one)\n'
+    })
+    t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), {
+      code: 1,
+      out: '',
+      err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ` +
+        `${taken}; stop what listens there, or take another address with --admin (port 0 is a free one)\n`
+    })
+    t.same(await run(t, ['sandbox', '--listen', taken]), {
+      code: 1,
+      out: '',
+      err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; ` +
+        'stop what listens there, or take another address with --listen (port 0 is a free one)\n'
+    })
+  }
+)
 
-t.test('a file of the configuration that cannot be read ends varve with 2, and a sentence names the key and it', together, async t => {
-  const config = join(t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9", caFile: /nowhere/ca.pem }]' }), 'v.yaml')
-  const { code, err } = await run(t, ['--config', config, ...free])
-  t.equal(code, 2)
-  t.match(err, /\n {2}upstreams\.0\.caFile: expected a file that can be read, got "\/nowhere\/ca\.pem"\n$/)
-})
+t.test(
+  'a file of the configuration that cannot be read ends varve with 2, and a sentence names the key and it',
+  together,
+  async t => {
+    const config = join(
+      t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9", caFile: /nowhere/ca.pem }]' }),
+      'v.yaml'
+    )
+    const { code, err } = await run(t, ['--config', config, ...free])
+    t.equal(code, 2)
+    t.match(err, /\n {2}upstreams\.0\.caFile: expected a file that can be read, got "\/nowhere\/ca\.pem"\n$/)
+  }
+)
 
 t.test('a mistake ends varve with 2 before anything is served', together, async t => {
   const { code, out, err } = await run(t, ['--workers', 'many', '--upstream', 'ftp://h'], { VARVE_LISTEN: 'nowhere' })
   t.equal(code, 2)
   t.equal(out, '')
   t.same(err.split('\n').slice(0, 1), ['varve: the configuration has 3 mistakes:'])
-  for (const place of ['listen (from VARVE_LISTEN)', 'workers (from --workers)', 'upstreams.0.url (from --upstream)']) t.ok(err.includes(`\n  ${place}: expected `), place)
+  for (const place of ['listen (from VARVE_LISTEN)', 'workers (from --workers)', 'upstreams.0.url (from --upstream)']) {
+    t.ok(err.includes(`\n  ${place}: expected `), place)
+  }
 })
 
-t.test('check prints the effective settings as a configuration that is itself valid, secrets masked', together, async t => {
-  const text = `
+t.test(
+  'check prints the effective settings as a configuration that is itself valid, secrets masked',
+  together,
+  async t => {
+    const text = `
 listen: 127.0.0.1:0
 admin: { token: s3cret }
 upstreams: [{ name: a, url: https://h/s3cret, headers: { authorization: Bearer s3cret } }]
@@ -155,74 +256,140 @@ latest: { promote: false }
 audit: { share: 0 }
 cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
 `
-  const dir = t.testdir({ 'v.yaml': text })
-  const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }
-  const { code, out, err } = await run(t, ['check', join(dir, 'v.yaml')], environment)
-  t.same([code, err], [0, ''])
-  t.notMatch(out, /s3cret/)
-  t.match(parse(out), { listen: '127.0.0.1:0', workers: 4, log: { level: 'warn' }, latest: { promote: false }, limits: { bodyKb: 1024 }, upstreams: [{ name: 'a', url: 'https://h/***', timeoutMs: 5000 }] })
-  t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
-  t.notMatch(out, /no effect/)
-  const again = t.testdir({ 'again.yaml': out })
-  t.match(await run(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
-})
+    const dir = t.testdir({ 'v.yaml': text })
+    const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }
+    const { code, out, err } = await run(t, ['check', join(dir, 'v.yaml')], environment)
+    t.same([code, err], [0, ''])
+    t.notMatch(out, /s3cret/)
+    t.match(parse(out), {
+      listen: '127.0.0.1:0',
+      workers: 4,
+      log: { level: 'warn' },
+      latest: { promote: false },
+      limits: { bodyKb: 1024 },
+      upstreams: [{ name: 'a', url: 'https://h/***', timeoutMs: 5000 }]
+    })
+    t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
+    t.notMatch(out, /no effect/)
+    const again = t.testdir({ 'again.yaml': out })
+    t.match(await run(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
+  }
+)
 
 t.test('check without a file is about the environment and the defaults', together, async t => {
   t.strictSame(parse((await run(t, ['check'])).out), configSchema.parse({}))
   const file = join(t.testdir({ 'v.yaml': 'mode: observe' }), 'v.yaml')
-  t.match(parse((await run(t, ['check'], { VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), { mode: 'observe', listen: '[::1]:0' })
+  t.match(parse((await run(t, ['check'], { VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), {
+    mode: 'observe',
+    listen: '[::1]:0'
+  })
 })
 
 t.test('check ends with 2 and every mistake, and repeats no secret', together, async t => {
-  const dir = t.testdir({ 'one.yaml': 'colour: red', 'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }' })
-  t.match(await run(t, ['check', join(dir, 'one.yaml')]), { code: 2, out: '', err: /^varve: the configuration in \S+one\.yaml has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/ })
+  const dir = t.testdir({
+    'one.yaml': 'colour: red',
+    'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }'
+  })
+  t.match(await run(t, ['check', join(dir, 'one.yaml')]), {
+    code: 2,
+    out: '',
+    err:
+      /^varve: the configuration in \S+one\.yaml has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/
+  })
   const { code, out, err } = await run(t, ['check', join(dir, 'more.yaml')])
   t.same([code, out], [2, ''])
-  t.equal(err, `varve: the configuration in ${join(dir, 'more.yaml')} has 4 mistakes:
+  t.equal(
+    err,
+    `varve: the configuration in ${join(dir, 'more.yaml')} has 4 mistakes:
   admin.token: expected a text
   workers: expected at least 1, got 0
   upstreams.0: expected a map of keys
   clients.keys.0: expected a map of keys
-`)
-  t.match(await run(t, ['check', join(dir, 'missing.yaml')]), { code: 2, out: '', err: `\n  ${join(dir, 'missing.yaml')}: there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given\n` })
+`
+  )
+  t.match(await run(t, ['check', join(dir, 'missing.yaml')]), {
+    code: 2,
+    out: '',
+    err: `\n  ${
+      join(dir, 'missing.yaml')
+    }: there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given\n`
+  })
 })
 
-t.test('a command line that varve does not wholly understand ends with 2 and one sentence that names what is wrong', together, async t => {
-  const cases: [string[], string][] = [
-    [['explode'], 'unknown command explode; see varve --help'],
-    [['--colour'], "Unknown option '--colour'; see varve serve --help"],
-    [['serve', '--colour=red'], "Unknown option '--colour'; see varve serve --help"],
-    [['serve', '-x'], "Unknown option '-x'; see varve serve --help"],
-    [['serve', 'redis://:s3cret@h'], 'Unexpected argument; see varve serve --help'],
-    [['serve', "it's s3cret"], 'Unexpected argument; see varve serve --help'],
-    [['--redis://:s3cret@h'], 'Unknown option; see varve serve --help'],
-    [['redis://:s3cret@h'], 'unknown command; see varve --help'],
-    [['--listen', 'h:1', 'stray'], "Unexpected argument 'stray'; see varve serve --help"],
-    [['--listen'], "Option '--listen <value>' argument missing; see varve serve --help"],
-    [['--listen', '--admin', 'h:1'], "Option '--listen' argument is ambiguous; see varve serve --help"],
-    [['sandbox', '--seed'], "Option '--seed <value>' argument missing; see varve sandbox --help"],
-    [['sandbox', '--upstream', 'http://h'], "Unknown option '--upstream'; see varve sandbox --help"],
-    [['sandbox', 'stray'], "Unexpected argument 'stray'; see varve sandbox --help"],
-    [['check', 'a.yaml', 'b.yaml', 'c.yaml'], 'check takes one file, not 3; see varve check --help'],
-    [['check', '--config', 'a.yaml', 'b.yaml'], 'check takes one file, not 2; see varve check --help'],
-    [['help', 'explode'], 'unknown command explode; see varve --help'],
-    [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
-    [['warm', '--rate', '-1', '--from', '1', '--to', '2'], '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'],
-    [['warm', '--rate', '0', '--from', '1', '--to', '2'], '--rate expects a whole number from 1 to 1000000, got 0; see varve warm --help'],
-    [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
-    [['sandbox', '--listen', '8081'], '--listen expects HOST:PORT, got 8081; see varve sandbox --help']
-  ]
-  for (const [argv, sentence] of cases) t.same(await run(t, argv), { code: 2, out: '', err: `varve: ${sentence}\n` }, argv.join(' '))
-})
+t.test(
+  'a command line that varve does not wholly understand ends with 2 and one sentence that names what is wrong',
+  together,
+  async t => {
+    const cases: [string[], string][] = [
+      [['explode'], 'unknown command explode; see varve --help'],
+      [['--colour'], 'Unknown option \'--colour\'; see varve serve --help'],
+      [['serve', '--colour=red'], 'Unknown option \'--colour\'; see varve serve --help'],
+      [['serve', '-x'], 'Unknown option \'-x\'; see varve serve --help'],
+      [['serve', 'redis://:s3cret@h'], 'Unexpected argument; see varve serve --help'],
+      [['serve', 'it\'s s3cret'], 'Unexpected argument; see varve serve --help'],
+      [['--redis://:s3cret@h'], 'Unknown option; see varve serve --help'],
+      [['redis://:s3cret@h'], 'unknown command; see varve --help'],
+      [['--listen', 'h:1', 'stray'], 'Unexpected argument \'stray\'; see varve serve --help'],
+      [['--listen'], 'Option \'--listen <value>\' argument missing; see varve serve --help'],
+      [['--listen', '--admin', 'h:1'], 'Option \'--listen\' argument is ambiguous; see varve serve --help'],
+      [['sandbox', '--seed'], 'Option \'--seed <value>\' argument missing; see varve sandbox --help'],
+      [['sandbox', '--upstream', 'http://h'], 'Unknown option \'--upstream\'; see varve sandbox --help'],
+      [['sandbox', 'stray'], 'Unexpected argument \'stray\'; see varve sandbox --help'],
+      [['check', 'a.yaml', 'b.yaml', 'c.yaml'], 'check takes one file, not 3; see varve check --help'],
+      [['check', '--config', 'a.yaml', 'b.yaml'], 'check takes one file, not 2; see varve check --help'],
+      [['help', 'explode'], 'unknown command explode; see varve --help'],
+      [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
+      [
+        ['warm', '--rate', '-1', '--from', '1', '--to', '2'],
+        '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'
+      ],
+      [
+        ['warm', '--rate', '0', '--from', '1', '--to', '2'],
+        '--rate expects a whole number from 1 to 1000000, got 0; see varve warm --help'
+      ],
+      [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
+      [['sandbox', '--listen', '8081'], '--listen expects HOST:PORT, got 8081; see varve sandbox --help']
+    ]
+    for (const [argv, sentence] of cases) {
+      t.same(
+        await run(t, argv),
+        { code: 2, out: '', err: `varve: ${sentence}\n` },
+        argv.join(' ')
+      )
+    }
+  }
+)
 
 t.test('every command tells its flags with --help and -h, and varve help names the commands', together, async t => {
   const cases: [string[], RegExp[]][] = [
-    [['serve', '--help'], [/^varve serve: /, ...['--config FILE', '--upstream URL', '--listen HOST:PORT', '--admin HOST:PORT', '--redis URL', '--workers N', '--log-level LEVEL', '--sandbox', 'VARVE_UPSTREAM', 'VARVE_SANDBOX'].map(flag => new RegExp(flag))]],
+    [['serve', '--help'], [
+      /^varve serve: /,
+      ...[
+        '--config FILE',
+        '--upstream URL',
+        '--listen HOST:PORT',
+        '--admin HOST:PORT',
+        '--redis URL',
+        '--workers N',
+        '--log-level LEVEL',
+        '--sandbox',
+        'VARVE_UPSTREAM',
+        'VARVE_SANDBOX'
+      ].map(flag => new RegExp(flag))
+    ]],
     [['--workers', '1', '-h'], [/^varve serve: /]],
-    [['sandbox', '-h'], [/^varve sandbox: /, ...['--listen', '--seed', '--blocks', '--block-ms', '--chain-id', '--family'].map(flag => new RegExp(flag))]],
+    [['sandbox', '-h'], [
+      /^varve sandbox: /,
+      ...['--listen', '--seed', '--blocks', '--block-ms', '--chain-id', '--family'].map(flag => new RegExp(flag))
+    ]],
     [['check', '--help'], [/^varve check: /, /varve check \[FILE\]/]],
     [['explain', '--help'], [/^varve explain: /, /--data JSON/, /--accept TYPE/, /--config FILE/]],
-    [['warm', '--help'], [/^varve warm: /, ...['--from V', '--to V', '--transactions', '--url URL', '--concurrency N', '--rate N', '--skip N', '--json'].map(flag => new RegExp(flag))]],
+    [['warm', '--help'], [
+      /^varve warm: /,
+      ...['--from V', '--to V', '--transactions', '--url URL', '--concurrency N', '--rate N', '--skip N', '--json'].map(
+        flag => new RegExp(flag)
+      )
+    ]],
     [['help'], [/^varve: /, /varve \[serve\]/, /varve sandbox/, /varve check/]]
   ]
   for (const [argv, patterns] of cases) {
@@ -251,24 +418,40 @@ t.test('varve check takes its file by --config as well, with mistakes told in th
   }
 })
 
-t.test('in front of a real node the banner\'s lines ask for the newest version, which every node has', together, async t => {
-  const node = await startSandbox({ blocks: 300, prunedBlocks: 290 })
-  t.teardown(async () => { await node.close() })
-  const varve = start(t, [...free, '--upstream', node.url], { isTerminal: true })
-  const [shown] = await varve.saw(/( {4}V=.*\n)( {4}curl .*\n){3}/)
-  const said = await promisify(execFile)('sh', ['-c', shown])
-  t.same(said.stdout.match(/cache-status: .*?(?=\r)/g), ['cache-status: varve; fwd=uri-miss; fwd-status=200; stored', 'cache-status: varve; hit; detail=memory', 'cache-status: varve; hit; detail=memory'])
-})
+t.test(
+  'in front of a real node the banner\'s lines ask for the newest version, which every node has',
+  together,
+  async t => {
+    const node = await startSandbox({ blocks: 300, prunedBlocks: 290 })
+    t.teardown(async () => {
+      await node.close()
+    })
+    const varve = start(t, [...free, '--upstream', node.url], { isTerminal: true })
+    const [shown] = await varve.saw(/( {4}V=.*\n)( {4}curl .*\n){3}/)
+    const said = await promisify(execFile)('sh', ['-c', shown])
+    t.same(said.stdout.match(/cache-status: .*?(?=\r)/g), [
+      'cache-status: varve; fwd=uri-miss; fwd-status=200; stored',
+      'cache-status: varve; hit; detail=memory',
+      'cache-status: varve; hit; detail=memory'
+    ])
+  }
+)
 
 t.test('where no node answers at the start, the log says so and what to look at', together, async t => {
   const varve = start(t, [...free, '--upstream', 'http://127.0.0.1:9'])
   await varve.saw(/no node has answered yet/)
-  t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, { level: 40, msg: /is each url of upstreams right, without \/v1/ }])
+  t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, {
+    level: 40,
+    msg: /is each url of upstreams right, without \/v1/
+  }])
 })
 
 t.test('the embedded node runs alone, honours its flags, and stops on either signal', together, async t => {
   const flags = ['--seed', '7', '--blocks', '20', '--block-ms', '0', '--chain-id', '9', '--family', 'X-My-']
-  const nodes = [start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]), start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags])] as const
+  const nodes = [
+    start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]),
+    start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags])
+  ] as const
   const bodies: string[] = []
   for (const node of nodes) {
     const [, url = ''] = await node.saw(/a made-up node on (\S+)\n {2}curl -i \S+\/v1\n/)
@@ -287,7 +470,11 @@ t.test('the embedded node refuses what is no number', together, async t => {
     for (const text of ['many', '-1', '1.5', '', '0x1', '9999999999']) {
       const { code, err } = await run(t, ['sandbox', `--${flag}=${text}`])
       t.equal(code, 2)
-      t.ok(err.startsWith(`varve: --${flag} expects a whole number`) && err.endsWith(`, got ${text}; see varve sandbox --help\n`), err)
+      t.ok(
+        err.startsWith(`varve: --${flag} expects a whole number`) &&
+          err.endsWith(`, got ${text}; see varve sandbox --help\n`),
+        err
+      )
     }
   }
 })
@@ -304,51 +491,78 @@ t.test('what fails without a reason of its own is told as it is', together, asyn
     onFault: () => {},
     exit: () => {},
     waitingBytes: () => 0,
-    err: text => { err += text },
+    err: text => {
+      err += text
+    },
     // Anything can be thrown, also what is no Error.
-    out: () => { throw 'gone' } // eslint-disable-line no-throw-literal
+    out: () => {
+      // eslint-disable-next-line no-throw-literal
+      throw 'gone'
+    }
   })
   t.same([code, err], [1, 'varve: gone\n'])
 })
 
 /** A program of its own, without this process's environment. */
-async function program (t: Test, file: string, args: readonly string[], saw?: (text: string) => NodeJS.Signals | undefined): Promise<{ code: number | null, out: string, err: string }> {
-  const child = spawn(process.execPath, [...file.endsWith('.ts') ? process.execArgv : [], file, ...args], { env: file.endsWith('.ts') ? process.env : {}, stdio: ['ignore', 'pipe', 'pipe'] })
+async function program (
+  t: Test,
+  file: string,
+  args: readonly string[],
+  saw?: (text: string) => NodeJS.Signals | undefined
+): Promise<{ code: number | null, out: string, err: string }> {
+  const child = spawn(process.execPath, [...file.endsWith('.ts') ? process.execArgv : [], file, ...args], {
+    env: file.endsWith('.ts') ? process.env : {},
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   t.teardown(() => child.kill('SIGKILL'))
   let out = ''
   let err = ''
-  child.stderr.on('data', text => { err += String(text) })
+  child.stderr.on('data', text => {
+    err += String(text)
+  })
   child.stdout.on('data', text => {
     out += String(text)
     const signal = saw?.(out)
     if (signal !== undefined) child.kill(signal)
   })
-  return await new Promise(resolve => child.on('close', code => { resolve({ code, out, err }) }))
+  return await new Promise(resolve =>
+    child.on('close', code => {
+      resolve({ code, out, err })
+    })
+  )
 }
 
 const compiled = join(import.meta.dirname, '../../dist/cli.js')
 const skip = existsSync(compiled) ? false : 'there is no dist/cli.js; npm run build makes it'
 
-t.test('the compiled program checks, serves, and ends with 0 within ten seconds of a SIGTERM', { ...together, skip }, async t => {
-  let toldAt = 0
-  const [good, bad, served] = await Promise.all([
-    program(t, compiled, ['check']),
-    program(t, compiled, ['check', '--colour']),
-    program(t, compiled, ['--sandbox', ...free], text => {
-      if (toldAt > 0 || !text.includes('curl')) return
-      toldAt = performance.now()
-      return 'SIGTERM'
-    })
-  ])
-  t.match(good, { code: 0, err: '' })
-  t.strictSame(parse(good.out), configSchema.parse({}))
-  t.match(bad, { code: 2, out: '', err: "varve: Unknown option '--colour'; see varve check --help\n" })
-  t.match(served, { code: 0, err: '', out: /"signal":"SIGTERM","msg":"stopping"/ })
-  t.ok(performance.now() - toldAt < 10_000)
-})
+t.test(
+  'the compiled program checks, serves, and ends with 0 within ten seconds of a SIGTERM',
+  { ...together, skip },
+  async t => {
+    let toldAt = 0
+    const [good, bad, served] = await Promise.all([
+      program(t, compiled, ['check']),
+      program(t, compiled, ['check', '--colour']),
+      program(t, compiled, ['--sandbox', ...free], text => {
+        if (toldAt > 0 || !text.includes('curl')) return
+        toldAt = performance.now()
+        return 'SIGTERM'
+      })
+    ])
+    t.match(good, { code: 0, err: '' })
+    t.strictSame(parse(good.out), configSchema.parse({}))
+    t.match(bad, { code: 2, out: '', err: 'varve: Unknown option \'--colour\'; see varve check --help\n' })
+    t.match(served, { code: 0, err: '', out: /"signal":"SIGTERM","msg":"stopping"/ })
+    t.ok(performance.now() - toldAt < 10_000)
+  }
+)
 
 t.test('the entry hands over the arguments, the environment and the exit code', together, async t => {
-  const { code, out, err } = await program(t, join(import.meta.dirname, '../../src/cli.ts'), ['sandbox', '--listen', '127.0.0.1:0'], text => text.includes('curl') ? 'SIGINT' : undefined)
+  const { code, out, err } = await program(t, join(import.meta.dirname, '../../src/cli.ts'), [
+    'sandbox',
+    '--listen',
+    '127.0.0.1:0'
+  ], text => text.includes('curl') ? 'SIGINT' : undefined)
   t.same([code, err], [0, ''])
   t.match(out, /made-up node on http/)
 })
@@ -363,7 +577,11 @@ t.test('a start that fails leaves nothing behind that keeps the program alive', 
   writeFileSync(config, `tls: { certFile: ${dir}/c.pem, keyFile: ${dir}/k.pem }`)
   const { code, out, err } = await run(t, ['--sandbox', '--config', config, ...free])
   t.match({ code, err }, { code: 1, err: /^varve: .*PEM.*\n$/ })
-  await t.rejects(ask(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'), { code: 'ECONNREFUSED' }, 'the embedded node is gone')
+  await t.rejects(
+    ask(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'),
+    { code: 'ECONNREFUSED' },
+    'the embedded node is gone'
+  )
 })
 
 t.test('the embedded node refuses numbers and names that it cannot use', together, async t => {
@@ -373,5 +591,11 @@ t.test('the embedded node refuses numbers and names that it cannot use', togethe
     [['--blocks', '1000001'], '--blocks expects a whole number of at most 1000000, got 1000001'],
     [['--family', 'x y'], '--family expects letters, digits and -, got x y']
   ]
-  for (const [flags, sentence] of cases) t.same(await run(t, ['sandbox', ...flags]), { code: 2, out: '', err: `varve: ${sentence}; see varve sandbox --help\n` })
+  for (const [flags, sentence] of cases) {
+    t.same(await run(t, ['sandbox', ...flags]), {
+      code: 2,
+      out: '',
+      err: `varve: ${sentence}; see varve sandbox --help\n`
+    })
+  }
 })

@@ -11,7 +11,11 @@ import { run } from './command.js'
 const one = `0x${'1'.padStart(64, '0')}`
 const modules = `/v1/accounts/${one}/modules`
 
-async function explained (t: Test, argv: readonly string[], environment: Environment = {}): Promise<Record<string, string | null>> {
+async function explained (
+  t: Test,
+  argv: readonly string[],
+  environment: Environment = {}
+): Promise<Record<string, string | null>> {
   const { code, out, err } = await run(t, ['explain', ...argv], environment)
   t.same([code, err], [0, ''])
   return parse(out) as Record<string, string | null>
@@ -24,68 +28,200 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
     accept: 'application/json',
     key: `CHAIN.GENERATION json ${modules}?ledger_version=7&limit=5`,
     class: 'immutable',
-    why: 'the state at a ledger version never changes: kept until room is needed; its JSON is rendered by the node, so it is read afresh when the node\'s release changes'
+    why: 'the state at a ledger version never changes: kept until room is needed; its JSON is rendered by the ' +
+      'node, so it is read afresh when the node\'s release changes'
   })
-  t.match(await explained(t, ['get', 'https://node.example/v1/blocks/by_version/5?with_transactions=false', '--accept', 'application/x-bcs']), {
-    endpoint: 'block_by_version', upstream: 'GET /v1/blocks/by_version/5', accept: 'application/x-bcs', key: 'CHAIN.GENERATION bcs blocks HEIGHT', class: 'immutable', why: /^a block never changes.*follows$/
-  })
+  t.match(
+    await explained(t, [
+      'get',
+      'https://node.example/v1/blocks/by_version/5?with_transactions=false',
+      '--accept',
+      'application/x-bcs'
+    ]),
+    {
+      endpoint: 'block_by_version',
+      upstream: 'GET /v1/blocks/by_version/5',
+      accept: 'application/x-bcs',
+      key: 'CHAIN.GENERATION bcs blocks HEIGHT',
+      class: 'immutable',
+      why: /^a block never changes.*follows$/
+    }
+  )
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0X1::a::B%3C0x01::c::D%3E/f?start=3']), {
-    upstream: `GET /v1/accounts/${one}/events/0x1%3A%3Aa%3A%3AB%3C0x1%3A%3Ac%3A%3AD%3E/f?start=3&limit=25`, class: 'page', why: /kept for 3600 s/
+    upstream: `GET /v1/accounts/${one}/events/0x1%3A%3Aa%3A%3AB%3C0x1%3A%3Ac%3A%3AD%3E/f?start=3&limit=25`,
+    class: 'page',
+    why: /kept for 3600 s/
   })
-  t.match(await explained(t, ['GET', '/v1/info', '--accept', 'application/x-bcs']), { endpoint: 'info', accept: 'application/json', key: 'moment CHAIN.GENERATION json /v1/info', class: 'moving', why: /1000 ms/ })
-  t.match(await explained(t, ['HEAD', modules]), { upstream: `GET ${modules}`, key: null, class: 'moving', why: /never older than the question; what it reads is kept/ })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f']), { key: null, class: 'moving', why: /without a start/ })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=1', '--accept', 'application/x-bcs']), { class: 'moving', why: /BCS/ })
+  t.match(await explained(t, ['GET', '/v1/info', '--accept', 'application/x-bcs']), {
+    endpoint: 'info',
+    accept: 'application/json',
+    key: 'moment CHAIN.GENERATION json /v1/info',
+    class: 'moving',
+    why: /1000 ms/
+  })
+  t.match(await explained(t, ['HEAD', modules]), {
+    upstream: `GET ${modules}`,
+    key: null,
+    class: 'moving',
+    why: /never older than the question; what it reads is kept/
+  })
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f']), {
+    key: null,
+    class: 'moving',
+    why: /without a start/
+  })
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=1', '--accept', 'application/x-bcs']), {
+    class: 'moving',
+    why: /BCS/
+  })
 })
 
 t.test('explain tells of the further reads what they are keyed by, and for how long they are kept', async t => {
   const view = '{"function":"0x01::a::f","type_arguments":["0x01::b::T"],"arguments":[ "1" ]}'
   const sent = '{"function":"0x1::a::f","type_arguments":["0x1::b::T"],"arguments":["1"]}'
   t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', view]), {
-    endpoint: 'view', upstream: 'POST /v1/view?ledger_version=7', body: sent, key: `CHAIN.GENERATION json /v1/view?ledger_version=7 ${sent}`, class: 'immutable', why: /nothing but the state at a ledger version.*kept until room is needed$/
+    endpoint: 'view',
+    upstream: 'POST /v1/view?ledger_version=7',
+    body: sent,
+    key: `CHAIN.GENERATION json /v1/view?ledger_version=7 ${sent}`,
+    class: 'immutable',
+    why: /nothing but the state at a ledger version.*kept until room is needed$/
   })
-  t.match(await explained(t, ['POST', '/v1/view', '--data', view]), { key: null, class: 'moving', why: /never older than the question; what it reads is kept/ })
+  t.match(await explained(t, ['POST', '/v1/view', '--data', view]), {
+    key: null,
+    class: 'moving',
+    why: /never older than the question; what it reads is kept/
+  })
   t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', '0x00aB']), {
-    body: 'application/x.aptos.view_function+bcs 0x00ab', key: /application\/x\.aptos\.view_function\+bcs 0x00ab$/, class: 'immutable'
+    body: 'application/x.aptos.view_function+bcs 0x00ab',
+    key: /application\/x\.aptos\.view_function\+bcs 0x00ab$/,
+    class: 'immutable'
   })
-  t.match(await explained(t, ['POST', '/v1/tables/5eed/raw_item?ledger_version=7', '--data', '{"key":"0xAB"}', '--accept', 'application/x-bcs']), {
-    endpoint: 'raw_table_item', accept: 'application/x-bcs', body: '{"key":"0xAB"}', key: /\{"key":"0xab"\}$/, 'key of a not-found': /\{"key":"0xAB"\}$/, class: 'immutable'
+  t.match(
+    await explained(t, [
+      'POST',
+      '/v1/tables/5eed/raw_item?ledger_version=7',
+      '--data',
+      '{"key":"0xAB"}',
+      '--accept',
+      'application/x-bcs'
+    ]),
+    {
+      endpoint: 'raw_table_item',
+      accept: 'application/x-bcs',
+      body: '{"key":"0xAB"}',
+      key: /\{"key":"0xab"\}$/,
+      'key of a not-found': /\{"key":"0xAB"\}$/,
+      class: 'immutable'
+    }
+  )
+  t.match(await explained(t, ['GET', '/v1/blocks/by_height/05']), {
+    endpoint: 'block_by_height',
+    upstream: 'GET /v1/blocks/by_height/5',
+    key: 'CHAIN.GENERATION json blocks 5',
+    class: 'immutable',
+    why: /^a block never changes.*follows$/
   })
-  t.match(await explained(t, ['GET', '/v1/blocks/by_height/05']), { endpoint: 'block_by_height', upstream: 'GET /v1/blocks/by_height/5', key: 'CHAIN.GENERATION json blocks 5', class: 'immutable', why: /^a block never changes.*follows$/ })
-  t.match(await explained(t, ['GET', '/v1/transactions/by_version/05']), { endpoint: 'transaction_by_version', upstream: 'GET /v1/transactions/by_version/5', class: 'immutable', why: /never changes: kept until room is needed/ })
+  t.match(await explained(t, ['GET', '/v1/transactions/by_version/05']), {
+    endpoint: 'transaction_by_version',
+    upstream: 'GET /v1/transactions/by_version/5',
+    class: 'immutable',
+    why: /never changes: kept until room is needed/
+  })
   const hash = 'aB'.repeat(32)
-  t.match(await explained(t, ['GET', `/v1/transactions/by_hash/${hash}`]), { endpoint: 'transaction_by_hash', upstream: `GET /v1/transactions/by_hash/0x${hash.toLowerCase()}`, class: 'immutable', why: /kept once it is committed, of the moment before/ })
-  t.match(await explained(t, ['GET', '/v1/transactions?start=05&limit=7']), { endpoint: 'transactions', upstream: 'GET /v1/transactions?start=5&limit=7', class: 'page', why: /of the moment where it ends with the ledger/ })
-  t.match(await explained(t, ['GET', '/v1/transactions']), { key: null, class: 'moving', why: /without a start they are the newest/ })
-  t.match(await explained(t, ['GET', '/v1/transactions?start=5', '--accept', 'application/x-bcs']), { key: null, class: 'moving', why: /in BCS nobody can say/ })
-  for (const path of ['/v1', '/v1/']) t.match(await explained(t, ['GET', path]), { endpoint: 'index', upstream: 'GET /v1', key: 'moment CHAIN.GENERATION json /v1', class: 'moving', why: /given again for 250 ms/ })
-  for (const [path, endpoint] of [['', 'account'], ['/resources', 'account_resources'], ['/resource/0x1::a::B', 'account_resource'], ['/balance/0x1::a::B', 'account_balance'], ['/balance/0xa', 'account_balance'], ['/module/a', 'account_module']] as const) {
-    t.match(await explained(t, ['GET', `/v1/accounts/1${path}?ledger_version=7`]), { endpoint, class: 'immutable', why: /read afresh when the node's release changes$/ }, path)
+  t.match(await explained(t, ['GET', `/v1/transactions/by_hash/${hash}`]), {
+    endpoint: 'transaction_by_hash',
+    upstream: `GET /v1/transactions/by_hash/0x${hash.toLowerCase()}`,
+    class: 'immutable',
+    why: /kept once it is committed, of the moment before/
+  })
+  t.match(await explained(t, ['GET', '/v1/transactions?start=05&limit=7']), {
+    endpoint: 'transactions',
+    upstream: 'GET /v1/transactions?start=5&limit=7',
+    class: 'page',
+    why: /of the moment where it ends with the ledger/
+  })
+  t.match(await explained(t, ['GET', '/v1/transactions']), {
+    key: null,
+    class: 'moving',
+    why: /without a start they are the newest/
+  })
+  t.match(await explained(t, ['GET', '/v1/transactions?start=5', '--accept', 'application/x-bcs']), {
+    key: null,
+    class: 'moving',
+    why: /in BCS nobody can say/
+  })
+  for (const path of ['/v1', '/v1/']) {
+    t.match(await explained(t, ['GET', path]), {
+      endpoint: 'index',
+      upstream: 'GET /v1',
+      key: 'moment CHAIN.GENERATION json /v1',
+      class: 'moving',
+      why: /given again for 250 ms/
+    })
+  }
+  for (
+    const [path, endpoint] of [
+      ['', 'account'],
+      ['/resources', 'account_resources'],
+      ['/resource/0x1::a::B', 'account_resource'],
+      ['/balance/0x1::a::B', 'account_balance'],
+      ['/balance/0xa', 'account_balance'],
+      ['/module/a', 'account_module']
+    ] as const
+  ) {
+    t.match(await explained(t, ['GET', `/v1/accounts/1${path}?ledger_version=7`]), {
+      endpoint,
+      class: 'immutable',
+      why: /read afresh when the node's release changes$/
+    }, path)
   }
 })
 
 t.test('explain shows a table key in both texts: what all spellings share, and what a not-found quotes', async t => {
-  const told = await explained(t, ['POST', '/v1/tables/5eed/item?ledger_version=7', '--data', '{ "key": "007", "key_type": "u64", "value_type": "u64", "more": 1 }'])
-  t.match(told, { body: '{"key_type":"u64","value_type":"u64","key":"007"}', key: /"key":"7"\}$/, 'key of a not-found': /"key":"007"\}$/, class: 'immutable' })
+  const told = await explained(t, [
+    'POST',
+    '/v1/tables/5eed/item?ledger_version=7',
+    '--data',
+    '{ "key": "007", "key_type": "u64", "value_type": "u64", "more": 1 }'
+  ])
+  t.match(told, {
+    body: '{"key_type":"u64","value_type":"u64","key":"007"}',
+    key: /"key":"7"\}$/,
+    'key of a not-found': /"key":"007"\}$/,
+    class: 'immutable'
+  })
 })
 
 t.test('explain says what is refused, with the status and the words, and what is passed on; the exit code is 0 all the same', async t => {
-  for (const [argv, why] of [
-    [['GET', '/v1/accounts/0X1/modules'], /^400 invalid_input: failed to parse path `address`$/],
-    [['POST', modules], /^405 web_framework_error/],
-    [['POST', '/v1/tables/0x1/item', '--data', '{"a":1,"a":1}'], /^400 invalid_input/],
-    [['POST', '/v1/view', '--data', '{}'], /^400 invalid_input/],
-    [['GET', '/v1/view'], /^405 web_framework_error/],
-    [['GET', '/v1/transactions/by_hash/0x1'], /^400 invalid_input: failed to parse path `txn_hash`$/],
-    [['POST', '/v1/tables/0x1/item', '--data', 'x'.repeat(2_000_000)], /^413/],
-    [['GET', '/v2'], /^404 web_framework_error/],
-    [['POST', '/v1/transactions', '--data', '{}'], /^404/],
-    [['GET', '/v1/a/../b'], /^400/],
-    [['TRACE', '/v1'], /^405/]
-  ] as const) t.match(await explained(t, argv), { upstream: null, key: null, class: 'refused', why }, argv.join(' ').slice(0, 60))
-  t.match(await explained(t, ['GET', 'http://h/v1/accounts/0x1/transactions?b=2&a=1', '--accept', 'x/y']), { endpoint: 'other', upstream: 'GET /v1/accounts/0x1/transactions?b=2&a=1', accept: 'x/y', key: null, class: 'pass-through' })
+  for (
+    const [argv, why] of [
+      [['GET', '/v1/accounts/0X1/modules'], /^400 invalid_input: failed to parse path `address`$/],
+      [['POST', modules], /^405 web_framework_error/],
+      [['POST', '/v1/tables/0x1/item', '--data', '{"a":1,"a":1}'], /^400 invalid_input/],
+      [['POST', '/v1/view', '--data', '{}'], /^400 invalid_input/],
+      [['GET', '/v1/view'], /^405 web_framework_error/],
+      [['GET', '/v1/transactions/by_hash/0x1'], /^400 invalid_input: failed to parse path `txn_hash`$/],
+      [['POST', '/v1/tables/0x1/item', '--data', 'x'.repeat(2_000_000)], /^413/],
+      [['GET', '/v2'], /^404 web_framework_error/],
+      [['POST', '/v1/transactions', '--data', '{}'], /^404/],
+      [['GET', '/v1/a/../b'], /^400/],
+      [['TRACE', '/v1'], /^405/]
+    ] as const
+  ) t.match(await explained(t, argv), { upstream: null, key: null, class: 'refused', why }, argv.join(' ').slice(0, 60))
+  t.match(await explained(t, ['GET', 'http://h/v1/accounts/0x1/transactions?b=2&a=1', '--accept', 'x/y']), {
+    endpoint: 'other',
+    upstream: 'GET /v1/accounts/0x1/transactions?b=2&a=1',
+    accept: 'x/y',
+    key: null,
+    class: 'pass-through'
+  })
   const all = join(t.testdir({ 'v.yaml': 'passThrough: all' }), 'v.yaml')
-  t.match(await explained(t, ['POST', '/v1/transactions/simulate', '--data', '{}', '--config', all]), { upstream: 'POST /v1/transactions/simulate', body: '{}', class: 'pass-through' })
+  t.match(await explained(t, ['POST', '/v1/transactions/simulate', '--data', '{}', '--config', all]), {
+    upstream: 'POST /v1/transactions/simulate',
+    body: '{}',
+    class: 'pass-through'
+  })
 })
 
 t.test('a pinned cursor is explained as the read at its version', async t => {
@@ -95,28 +231,78 @@ t.test('a pinned cursor is explained as the read at its version', async t => {
 })
 
 t.test('explain goes by the configuration that it is given', async t => {
-  const config = join(t.testdir({ 'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsDefault: 7, eventsTtlSeconds: 5 }\nlatest: { stateMs: 50, infoMs: 0, indexMs: 40, promote: false }\nlimits: { bodyKb: 1 }' }), 'v.yaml')
-  t.match(await explained(t, ['GET', '/v1/accounts/0x1/transactions', '--config', config]), { class: 'refused', why: /^404/ })
+  const config = join(
+    t.testdir({
+      'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsDefault: 7, eventsTtlSeconds: 5 }\nlatest: { stateMs: ' +
+        '50, infoMs: 0, indexMs: 40, promote: false }\nlimits: { bodyKb: 1 }'
+    }),
+    'v.yaml'
+  )
+  t.match(await explained(t, ['GET', '/v1/accounts/0x1/transactions', '--config', config]), {
+    class: 'refused',
+    why: /^404/
+  })
   t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { endpoint: 'account', class: 'moving' })
-  t.match(await explained(t, ['GET', '/v1', '--config', config]), { endpoint: 'index', key: /^moment 4\.GENERATION/, why: 'of the moment: an answer is given again for 40 ms' })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), { upstream: /limit=7$/, why: /kept for 5 s/, key: /^4\.GENERATION/ })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), { key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=7', class: 'page' }, 'which one that is the answer tells')
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), { endpoint: 'events_by_creation_number', key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=7`, class: 'page' })
-  t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), { key: /^moment 4\.GENERATION/, why: 'of the moment: an answer is given again for 50 ms' })
+  t.match(await explained(t, ['GET', '/v1', '--config', config]), {
+    endpoint: 'index',
+    key: /^moment 4\.GENERATION/,
+    why: 'of the moment: an answer is given again for 40 ms'
+  })
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
+    upstream: /limit=7$/,
+    why: /kept for 5 s/,
+    key: /^4\.GENERATION/
+  })
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
+    key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=7',
+    class: 'page'
+  }, 'which one that is the answer tells')
+  t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), {
+    endpoint: 'events_by_creation_number',
+    key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=7`,
+    class: 'page'
+  })
+  t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), {
+    key: /^moment 4\.GENERATION/,
+    why: 'of the moment: an answer is given again for 50 ms'
+  })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })
   t.match(await run(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })
 })
 
 t.test('what explain says is what varve does: the same upstream request, kept or not', async t => {
-  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const stub = await stubNode(t, (request, response) => {
+    request.resume().on('end', () => {
+      ok(response, '[]')
+    })
+  })
   const varve = await varveAt(t, stub.url, { latest: { infoMs: 0 } })
   const table = item('u64', '"07"')
-  for (const [target, how] of [[`${modules}?ledger_version=0500`, {}], ['/v1/accounts/1/modules', {}], ['/v1/tables/0xAB/item?ledger_version=500', table], ['/v1/accounts/0x1?x=%20', {}], ['/v1/accounts/0x1/transactions?x=%20', {}], ['/v1/accounts/1/resource/0x01::a::B?ledger_version=0500', {}], ['/v1/info?x', {}], ['/v1/accounts/0X1/modules', {}]] as const) {
-    const told = await explained(t, [how === table ? 'POST' : 'GET', target, ...(how === table ? ['--data', String(table.body)] : [])])
+  for (
+    const [target, how] of [
+      [`${modules}?ledger_version=0500`, {}],
+      ['/v1/accounts/1/modules', {}],
+      ['/v1/tables/0xAB/item?ledger_version=500', table],
+      ['/v1/accounts/0x1?x=%20', {}],
+      ['/v1/accounts/0x1/transactions?x=%20', {}],
+      ['/v1/accounts/1/resource/0x01::a::B?ledger_version=0500', {}],
+      ['/v1/info?x', {}],
+      ['/v1/accounts/0X1/modules', {}]
+    ] as const
+  ) {
+    const told = await explained(t, [
+      how === table ? 'POST' : 'GET',
+      target,
+      ...(how === table ? ['--data', String(table.body)] : [])
+    ])
     const before = stub.asked.length
     const first = await varve.get(target, how)
     t.same(stub.asked.slice(before), told['upstream'] === null ? [] : [told['upstream']], target)
-    t.equal(String((await varve.get(target, how)).headers['cache-status']).includes('hit'), told['class'] === 'immutable', target)
+    t.equal(
+      String((await varve.get(target, how)).headers['cache-status']).includes('hit'),
+      told['class'] === 'immutable',
+      target
+    )
     t.equal(first.status === 400, told['class'] === 'refused')
   }
 })
@@ -124,15 +310,25 @@ t.test('what explain says is what varve does: the same upstream request, kept or
 t.test('two versions of one block have one key, and one read of the node', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { firstVersion, lastVersion } = sandbox.ledger.block(500)
-  const keys = await Promise.all([firstVersion, lastVersion].map(async version => (await explained(t, ['GET', `/v1/blocks/by_version/${version}`]))['key']))
+  const keys = await Promise.all(
+    [firstVersion, lastVersion].map(async version =>
+      (await explained(t, ['GET', `/v1/blocks/by_version/${version}`]))['key']
+    )
+  )
   t.equal(keys[0], keys[1])
-  for (const version of [firstVersion, lastVersion]) t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 200 })
+  for (const version of [firstVersion, lastVersion]) {
+    t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 200 })
+  }
   t.equal(sandbox.asked.of('block_by_version'), 1)
 })
 
 t.test('a command line that says too little or too much ends with 2 and where to look', async t => {
   for (const argv of [[], ['GET'], ['GET', '/v1', '/v2'], ['GET', '/v1', '--colour', 'red']]) {
-    t.match(await run(t, ['explain', ...argv]), { code: 2, out: '', err: /see varve explain --help\n$/ }, argv.join(' '))
+    t.match(
+      await run(t, ['explain', ...argv]),
+      { code: 2, out: '', err: /see varve explain --help\n$/ },
+      argv.join(' ')
+    )
   }
   t.match(await run(t, ['explain', '--help']), { code: 0, out: /varve explain METHOD PATH/ })
 })

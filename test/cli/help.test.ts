@@ -6,17 +6,37 @@ import { helpOf } from '../../src/cli/help.js'
 import { run } from './command.js'
 
 t.test('every help ends with examples, and each is a command line that varve understands', async t => {
-  for (const command of ['varve', 'serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import', 'record', 'replay'] as const) {
-    const examples = (helpOf(command).trimEnd().split('\n\n').at(-1) ?? '').split('\n').filter(line => /^ {2}(?:VARVE_\S+ )?varve\b/.test(line))
+  for (
+    const command of [
+      'varve',
+      'serve',
+      'sandbox',
+      'check',
+      'explain',
+      'warm',
+      'export',
+      'import',
+      'record',
+      'replay'
+    ] as const
+  ) {
+    const examples = (helpOf(command).trimEnd().split('\n\n').at(-1) ?? '').split('\n').filter(line =>
+      /^ {2}(?:VARVE_\S+ )?varve\b/.test(line)
+    )
     t.ok(examples.length > 0, command)
     for (const example of examples) {
-      const words = execFileSync('sh', ['-c', `printf '%s\\n' ${example.replace(/^ *(?:VARVE_\S+ )?varve/, '').replace(/ {3,}.*$| \| .*$/, '')}`], { encoding: 'utf8' }).split('\n').slice(0, -1).filter(word => word !== '')
+      const words = execFileSync('sh', [
+        '-c',
+        `printf '%s\\n' ${example.replace(/^ *(?:VARVE_\S+ )?varve/, '').replace(/ {3,}.*$| \| .*$/, '')}`
+      ], { encoding: 'utf8' }).split('\n').slice(0, -1).filter(word => word !== '')
       t.match(await run(t, [...words.length === 0 ? ['serve'] : words, '--help']), { code: 0, err: '' }, example)
     }
   }
 })
 
 t.test('varve says which release it is', async t => {
-  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+    version: string
+  }
   for (const flag of ['--version', '-V']) t.match(await run(t, [flag]), { code: 0, out: `varve ${version}\n`, err: '' })
 })

@@ -9,9 +9,14 @@ const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 t.jobs = 4
 
 /** What `npm start` runs, until it serves or ends; `isSandbox` of what it serves. */
-async function started (t: Test, args: readonly string[], environment: Record<string,
-  string> = {}): Promise<{ isSandbox?: boolean, code?: number | null, said: string }> {
-  const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('VARVE_') && name !== 'NODE_OPTIONS'))
+async function started (
+  t: Test,
+  args: readonly string[],
+  environment: Record<string, string> = {}
+): Promise<{ isSandbox?: boolean, code?: number | null, said: string }> {
+  const own = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('VARVE_') && name !== 'NODE_OPTIONS')
+  )
   const child = spawn(process.execPath, ['scripts/start.js', ...free, ...args], {
     cwd: root,
     env: {
@@ -20,7 +25,9 @@ async function started (t: Test, args: readonly string[], environment: Record<st
     },
     stdio: ['ignore', 'pipe', 'pipe']
   })
-  t.teardown(() => { child.kill('SIGKILL') })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   let said = ''
   const served = new Promise<string>(resolve => {
     for (const stream of [child.stdout, child.stderr]) {
@@ -31,33 +38,44 @@ async function started (t: Test, args: readonly string[], environment: Record<st
       })
     }
   })
-  const ended = new Promise<number | null>(resolve => { child.once('close', resolve) })
+  const ended = new Promise<number | null>(resolve => {
+    child.once('close', resolve)
+  })
   const came = await Promise.race([served, ended])
   if (typeof came !== 'string') return { code: came, said }
   return { isSandbox: (await ask(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', said }
 }
 
-t.test('npm start serves the sandbox where no flag, variable or file names an upstream', { buffered: true },
+t.test(
+  'npm start serves the sandbox where no flag, variable or file names an upstream',
+  { buffered: true },
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'cache: { memory: { maxMb: 32 } }\n' }), 'v.yaml')
     t.match(await started(t, ['--config', file], { VARVE_UPSTREAM: '' }), { isSandbox: true })
-  })
+  }
+)
 
 t.test('npm start serves what is named, be it by flag, variable or file', { buffered: true }, async t => {
   const { url } = await nodeOf(t)
   const file = join(t.testdir({ 'v.yaml': `upstreams: [{ url: "${url}" }]\n` }), 'v.yaml')
-  const all = await Promise.all([started(t, [`--upstream=${url}`]), started(t, [], { VARVE_UPSTREAM: url }),
-    started(t, [], { VARVE_CONFIG: file })])
+  const all = await Promise.all([
+    started(t, [`--upstream=${url}`]),
+    started(t, [], { VARVE_UPSTREAM: url }),
+    started(t, [], { VARVE_CONFIG: file })
+  ])
   t.same(all.map(({ isSandbox }) => isSandbox), [false, false, false], all.map(({ said }) => said).join(''))
 })
 
-t.test('npm start with a mistyped variable, or VARVE_SANDBOX=0, ends with 2 and serves nothing made up',
-  { buffered: true }, async t => {
-    const [mistyped, off] = await Promise.all([started(t, [], { VARVE_UPSTREM: 'http://127.0.0.1:9' }), started(t, [],
-      { VARVE_SANDBOX: '0' })])
-    t.match(mistyped, {
-      code: 2,
-      said: 'VARVE_UPSTREM: unknown environment variable; the nearest known name is VARVE_UPSTREAM'
-    })
-    t.match(off, { code: 2, said: '--sandbox' })
+t.test('npm start with a mistyped variable, or VARVE_SANDBOX=0, ends with 2 and serves nothing made up', {
+  buffered: true
+}, async t => {
+  const [mistyped, off] = await Promise.all([
+    started(t, [], { VARVE_UPSTREM: 'http://127.0.0.1:9' }),
+    started(t, [], { VARVE_SANDBOX: '0' })
+  ])
+  t.match(mistyped, {
+    code: 2,
+    said: 'VARVE_UPSTREM: unknown environment variable; the nearest known name is VARVE_UPSTREAM'
   })
+  t.match(off, { code: 2, said: '--sandbox' })
+})

@@ -12,12 +12,39 @@ import { until } from '../support/until.js'
 const few = { perSecond: 10, burst: 3 }
 
 /** Counts in a Redis, by the clock of its own. */
-async function sharedAt (t: Test, redis: RedisProcess, alone: Buckets): Promise<{ buckets: SharedBuckets, failed: string[] }> {
+async function sharedAt (
+  t: Test,
+  redis: RedisProcess,
+  alone: Buckets
+): Promise<{ buckets: SharedBuckets, failed: string[] }> {
   const failed: string[] = []
-  const place = { url: redis.url, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, ca: undefined, timeoutMs: 500 }
+  const place = {
+    url: redis.url,
+    cluster: [],
+    sentinel: { name: null, hosts: [], password: null },
+    username: null,
+    password: null,
+    tls: false,
+    ca: undefined,
+    timeoutMs: 500
+  }
   const nothing = (): void => {}
-  const link = new RedisLink(clientFor(place as never), { timeoutMs: 500, probeKey: 'probe', now: () => performance.now(), tally: { redisAsked: nothing, redisFailed: operation => { failed.push(operation) } }, onUp: nothing, onDown: nothing })
-  t.teardown(() => { link.stop() })
+  const link = new RedisLink(clientFor(place as never), {
+    timeoutMs: 500,
+    probeKey: 'probe',
+    now: () => performance.now(),
+    tally: {
+      redisAsked: nothing,
+      redisFailed: operation => {
+        failed.push(operation)
+      }
+    },
+    onUp: nothing,
+    onDown: nothing
+  })
+  t.teardown(() => {
+    link.stop()
+  })
   await link.start()
   await until(() => link.isUp, 'Redis answers')
   return { buckets: new SharedBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
@@ -30,8 +57,12 @@ async function passes (ms: number): Promise<void> {
 }
 
 const refusing: Buckets = {
-  take: () => { throw new Error('nobody should count alone') },
-  giveBack: () => { throw new Error('nobody should count alone') }
+  take: () => {
+    throw new Error('nobody should count alone')
+  },
+  giveBack: () => {
+    throw new Error('nobody should count alone')
+  }
 }
 
 /** What every way of counting promises, on a clock that the test moves on. */
@@ -69,8 +100,16 @@ t.test('what was taken for nothing is given back, wherever it is counted', async
   await givesBack(t, new LocalBuckets(() => 5))
   const primary = new LocalBuckets(() => 5)
   const worker: RemoteBuckets = new RemoteBuckets({
-    take: (id, subject, allowance) => { setImmediate(() => { worker.hear(id, primary.take(subject, allowance)) }) },
-    giveBack: (subject, allowance) => { setImmediate(() => { primary.giveBack(subject, allowance) }) }
+    take: (id, subject, allowance) => {
+      setImmediate(() => {
+        worker.hear(id, primary.take(subject, allowance))
+      })
+    },
+    giveBack: (subject, allowance) => {
+      setImmediate(() => {
+        primary.giveBack(subject, allowance)
+      })
+    }
   }, refusing)
   await givesBack(t, worker)
   const redis = await startRedis(t)
@@ -78,7 +117,12 @@ t.test('what was taken for nothing is given back, wherever it is counted', async
   const { buckets } = await sharedAt(t, redis, alone)
   await givesBack(t, buckets)
   await redis.kill()
-  await givesBack(t, { take: (...taken) => buckets.take(...taken), giveBack: (...given) => { alone.giveBack(...given) } }, 'e')
+  await givesBack(t, {
+    take: (...taken) => buckets.take(...taken),
+    giveBack: (...given) => {
+      alone.giveBack(...given)
+    }
+  }, 'e')
   alone.take('d', rare)
   alone.take('d', rare)
   buckets.giveBack('d', rare)
@@ -87,7 +131,9 @@ t.test('what was taken for nothing is given back, wherever it is counted', async
 
 t.test('counting in this process: a burst, then one at a time, each client by itself', async t => {
   let nowMs = 5
-  await promises(t, new LocalBuckets(() => nowMs), async ms => { nowMs += ms })
+  await promises(t, new LocalBuckets(() => nowMs), async ms => {
+    nowMs += ms
+  })
 })
 
 t.test('as many as are allowed get through in the long run, whatever is tried beside', async t => {
@@ -108,7 +154,8 @@ t.test('what was taken of one allowance says nothing of another', async t => {
 t.test('Redis does not hear of each request of a client that it has refused, and is asked again when that is over', async t => {
   const redis = await startRedis(t)
   const { buckets } = await sharedAt(t, redis, refusing)
-  const asked = async (): Promise<number> => Number(/cmdstat_eval:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
+  const asked = async (): Promise<number> =>
+    Number(/cmdstat_eval:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
   const slow = { perSecond: 2, burst: 1 }
   t.equal(await buckets.take('a', slow), 0)
   const waitMs = await buckets.take('a', slow)
@@ -133,9 +180,15 @@ t.test('of fifty thousand clients the one that was seen longest ago is forgotten
 
 t.test('counting in Redis: the same for all replicas together, on no clock but its own', async t => {
   const redis = await startRedis(t)
-  const [{ buckets: one }, { buckets: other, failed }] = [await sharedAt(t, redis, refusing), await sharedAt(t, redis, refusing)]
+  const [{ buckets: one }, { buckets: other, failed }] = [
+    await sharedAt(t, redis, refusing),
+    await sharedAt(t, redis, refusing)
+  ]
   let nth = 0
-  await promises(t, { take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance), giveBack: () => {} }, passes)
+  await promises(t, {
+    take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance),
+    giveBack: () => {}
+  }, passes)
   t.same(failed, [])
   for (const key of await redis.client.keys('*')) t.ok(await redis.client.pttl(key) <= 300, `${key} goes by itself`)
 })
@@ -169,7 +222,11 @@ t.test('a Redis that says what cannot be is not believed, be it to let everythin
   for (const lie of ['0', '-1', null, NaN, -1, 1e12, Infinity, [0]]) {
     const link = { ask: async () => lie } as unknown as RedisLink
     const buckets = new SharedBuckets(link, '', new LocalBuckets(() => 0), () => 0)
-    t.same([await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)], [0, 0, 0], String(lie))
+    t.same(
+      [await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)],
+      [0, 0, 0],
+      String(lie)
+    )
     t.ok(await buckets.take('a', few) > 0, String(lie))
   }
 })
@@ -178,11 +235,23 @@ t.test('a worker has the first process count for all, and counts by itself while
   let nowMs = 0
   const first = new LocalBuckets(() => nowMs)
   const workers = [0, 1].map(() => {
-    const worker: RemoteBuckets = new RemoteBuckets({ take: (id, subject, allowance) => { setImmediate(() => { worker.hear(id, first.take(subject, allowance)) }) }, giveBack: () => {} }, refusing)
+    const worker: RemoteBuckets = new RemoteBuckets({
+      take: (id, subject, allowance) => {
+        setImmediate(() => {
+          worker.hear(id, first.take(subject, allowance))
+        })
+      },
+      giveBack: () => {}
+    }, refusing)
     return worker
   })
   let nth = 0
-  await promises(t, { take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance), giveBack: () => {} }, async ms => { nowMs += ms })
+  await promises(t, {
+    take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance),
+    giveBack: () => {}
+  }, async ms => {
+    nowMs += ms
+  })
   const deserted: RemoteBuckets = new RemoteBuckets({ take: () => {}, giveBack: () => {} }, new LocalBuckets(() => 0))
   t.same(await Promise.all([1, 2, 3].map(async () => await deserted.take('a', few))), [0, 0, 0])
   t.ok(await deserted.take('a', few) > 0)

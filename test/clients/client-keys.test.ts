@@ -33,5 +33,12 @@ t.test('no key can be had from what is kept of it', async t => {
 })
 
 t.test('a bearer is what stands behind its scheme, blanks around it apart', async t => {
-  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(bearerIn), ['a', 'a', undefined, 'a b', undefined, undefined])
+  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(bearerIn), [
+    'a',
+    'a',
+    undefined,
+    'a b',
+    undefined,
+    undefined
+  ])
 })

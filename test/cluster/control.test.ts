@@ -14,13 +14,31 @@ import { varveAt } from '../support/varve.js'
 
 const key = 'varve:1:control 4'
 const high = 2n ** 64n - 1n
-const head: StampedPosition = { position: { chainId: 4, head: { version: high, timestampUsec: high - 1n, epoch: 7n, blockHeight: 2n ** 53n + 1n }, oldest: { version: 1n, blockHeight: 0n } }, family: 'x-aptos-' }
-const known: KnownGeneration = { anchors: [{ height: 2n ** 53n + 1n, hash: '0xab' }, { height: high, hash: '0xcd' }], head }
+const head: StampedPosition = {
+  position: {
+    chainId: 4,
+    head: { version: high, timestampUsec: high - 1n, epoch: 7n, blockHeight: 2n ** 53n + 1n },
+    oldest: { version: 1n, blockHeight: 0n }
+  },
+  family: 'x-aptos-'
+}
+const known: KnownGeneration = {
+  anchors: [{ height: 2n ** 53n + 1n, hash: '0xab' }, { height: high, hash: '0xcd' }],
+  head
+}
 const sign = { beat: 3, releases: ['aaaa', 'bbbb'] }
 
-async function controlOf (t: Test, redis: RedisProcess, upstreams: string[] = [], isOfChain = (_url: string): boolean => true): Promise<Control> {
+async function controlOf (
+  t: Test,
+  redis: RedisProcess,
+  upstreams: string[] = [],
+  isOfChain = (_url: string): boolean => true
+): Promise<Control> {
   const { link } = await storeAt(t, redis.url)
-  return new Control(new SharedKeys(link, 'varve:1:', 100), () => upstreams.map(url => ({ url, isOfChain: () => isOfChain(url) })))
+  return new Control(
+    new SharedKeys(link, 'varve:1:', 100),
+    () => upstreams.map(url => ({ url, isOfChain: () => isOfChain(url) }))
+  )
 }
 
 async function controlAt (t: Test): Promise<{ redis: RedisProcess, control: Control }> {
@@ -47,7 +65,9 @@ t.test('what is published is read as it was, exact for every u64, in one key for
 
 t.test('the number of a generation is given to one alone, and not to one that has it', async t => {
   const { redis, control } = await controlAt(t)
-  const claims = await Promise.all([1, 2, 3, 4].map(async nth => await control.claim(4, 7, { anchors: [{ height: BigInt(nth), hash: '0xab' }], head })))
+  const claims = await Promise.all(
+    [1, 2, 3, 4].map(async nth => await control.claim(4, 7, { anchors: [{ height: BigInt(nth), hash: '0xab' }], head }))
+  )
   t.equal(claims.filter(Boolean).length, 1)
   const winner = claims.indexOf(true) + 1
   t.equal((await control.read(4)).generations.get(7)?.anchors[0]?.height, BigInt(winner))
@@ -57,7 +77,9 @@ t.test('the number of a generation is given to one alone, and not to one that ha
 
 t.test('generations and replicas that are long gone are forgotten: the key does not grow', async t => {
   const { redis, control } = await controlAt(t)
-  for (let generation = 1; generation <= 30; generation++) await control.publish(4, generation, known, (await control.read(4)).generations.keys())
+  for (let generation = 1; generation <= 30; generation++) {
+    await control.publish(4, generation, known, (await control.read(4)).generations.keys())
+  }
   t.same([...(await control.read(4)).generations.keys()].sort(), [27, 28, 29, 30])
   for (const name of ['a', 'b', 'c']) await control.sign(4, name, sign, [])
   await control.sign(4, 'd', sign, ['a', 'c', 'nobody'])
@@ -80,7 +102,10 @@ t.test('a field that is not, in every bit, what was sealed, or has another shape
     g9: seal({ anchors: [{ height: 5n }] }),
     g10: seal({ anchors: [], head: 'here' }),
     g11: seal({ anchors: [], head: { position: { chainId: 4 }, family: 'x-aptos-' } }),
-    g12: seal({ anchors: [], head: { ...head, position: { ...head.position, head: { ...head.position.head, version: 5 } } } }),
+    g12: seal({
+      anchors: [],
+      head: { ...head, position: { ...head.position, head: { ...head.position.head, version: 5 } } }
+    }),
     g13: seal({ anchors: [null] }),
     g999999999999999: '{"anchors":[]}',
     g0: whole,
@@ -102,7 +127,12 @@ t.test('a field that is not, in every bit, what was sealed, or has another shape
 
 t.test('another type under the key is no word of ours: it is as good as lost, and gives way', async t => {
   const { redis, control } = await controlAt(t)
-  const others = [async () => await redis.client.set(key, 'x'), async () => await redis.client.lpush(key, 'x'), async () => await redis.client.sadd(key, 'x'), async () => await redis.client.zadd(key, 1, 'x')]
+  const others = [
+    async () => await redis.client.set(key, 'x'),
+    async () => await redis.client.lpush(key, 'x'),
+    async () => await redis.client.sadd(key, 'x'),
+    async () => await redis.client.zadd(key, 1, 'x')
+  ]
   for (const put of others) {
     await redis.client.del(key)
     await put()
@@ -130,7 +160,11 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
   t.same(await control.upstreams(), [1, 2].map(() => ({ chainId: 4, generation: 3, ...known })))
   const fleet = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'], url => url.endsWith('2'))
   await fleet.rememberUpstreams({ chainId: 4, generation: 2, ...known })
-  t.same((await fleet.upstreams()).map(({ generation }) => generation), [3, 2], 'of a node that was not seen to be of the chain what was known stays')
+  t.same(
+    (await fleet.upstreams()).map(({ generation }) => generation),
+    [3, 2],
+    'of a node that was not seen to be of the chain what was known stays'
+  )
   await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
   const other = await controlOf(t, redis, ['http://127.0.0.1:1/x/'])
   t.same(await other.upstreams(), [{ chainId: 4, generation: 3, ...known }])
@@ -139,8 +173,22 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
   const [key = '', second = ''] = keys
   await redis.client.del(second)
   await redis.client.set(key, seal({ chainId: 4, generation: 3 }))
-  t.same(await control.upstreams(), [{ chainId: 4, generation: 3, anchors: [], head: undefined }], 'of an older version')
-  const damaged = ['', '4 3', '{"chainId":4,"generation":9}', seal('x'), seal(null), seal({ chainId: '4', generation: 3 }), seal({ chainId: 4 }), seal({ chainId: 4, generation: 3, anchors: 'none' }), seal({ chainId: 4, generation: 3, anchors: [], head: 'here' })]
+  t.same(
+    await control.upstreams(),
+    [{ chainId: 4, generation: 3, anchors: [], head: undefined }],
+    'of an older version'
+  )
+  const damaged = [
+    '',
+    '4 3',
+    '{"chainId":4,"generation":9}',
+    seal('x'),
+    seal(null),
+    seal({ chainId: '4', generation: 3 }),
+    seal({ chainId: 4 }),
+    seal({ chainId: 4, generation: 3, anchors: 'none' }),
+    seal({ chainId: 4, generation: 3, anchors: [], head: 'here' })
+  ]
   for (const text of damaged) {
     await redis.client.set(key, text)
     t.same(await control.upstreams(), [], text)
@@ -154,8 +202,11 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
 t.test('whatever becomes of the control keys while replicas run, hits stay hits in memory and in Redis, and who starts then joins the same generation', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
-  const start = async (): ReturnType<typeof varveAt> => await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url } } })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const start = async (): ReturnType<typeof varveAt> =>
+    await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url } } })
   const [a, b] = [await start(), await start()]
   const at = (version: number): string => `/v1/blocks/by_version/${version}`
   // Above the first, so that falling back to it would show.
@@ -163,7 +214,8 @@ t.test('whatever becomes of the control keys while replicas run, hits stay hits 
   sandbox.faults.add({ kind: 'reset', times: 1 })
   for (let times = 0; times < 2; times++) await a.get(at(900))
   for (let version = 1000; version < 1200; version += 20) await a.get(at(version))
-  const isBack = async (): Promise<boolean> => (await redis.client.type(key)) === 'hash' && (await redis.client.hget(key, 'g2'))?.includes('hash') === true
+  const isBack = async (): Promise<boolean> =>
+    (await redis.client.type(key)) === 'hash' && (await redis.client.hget(key, 'g2'))?.includes('hash') === true
   await until(isBack, 'the second generation is published')
   await until(() => b.log.some(({ generation }) => generation === 2), 'the other has heard of it')
   await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length >= 10, 'all is shared')
@@ -173,22 +225,30 @@ t.test('whatever becomes of the control keys while replicas run, hits stay hits 
     async () => await redis.client.del(key, upstream),
     async () => await redis.client.set(key, 'garbage'),
     async () => await redis.client.hset(key, { g2: 'garbage', g1: 'garbage', g77: 'garbage' }),
-    async () => await redis.client.hset(key, { g999999999999999: '{"anchors":[]}', [`g${'9'.repeat(300)}`]: seal(known) }),
-    async () => await redis.client.hset(upstream, { not: 'a text' }).catch(async () => await redis.client.del(upstream)),
+    async () =>
+      await redis.client.hset(key, { g999999999999999: '{"anchors":[]}', [`g${'9'.repeat(300)}`]: seal(known) }),
+    async () =>
+      await redis.client.hset(upstream, { not: 'a text' }).catch(async () => await redis.client.del(upstream)),
     async () => await redis.client.hdel(key, 'g2')
   ]
   sandbox.asked.reset()
   for (const [nth, strike] of strikes.entries()) {
     await strike()
     t.match((await a.get(at(1000))).headers, { 'cache-status': 'varve; hit; detail=memory' })
-    t.match((await b.get(at(1000 + 20 * (nth + 1)))).headers, { 'cache-status': 'varve; hit; detail=redis' }, String(strike))
+    t.match(
+      (await b.get(at(1000 + 20 * (nth + 1)))).headers,
+      { 'cache-status': 'varve; hit; detail=redis' },
+      String(strike)
+    )
     await until(isBack, String(strike))
   }
   t.equal(sandbox.asked.of('block_by_version'), 0)
   const late = await start()
   t.match((await late.get(at(1180))).headers, { 'cache-status': 'varve; hit; detail=redis' })
   await redis.client.flushall()
-  for (const [varve, version] of [[a, 1000], [b, 1020]] as const) t.match((await varve.get(at(version))).headers, { 'cache-status': 'varve; hit; detail=memory' })
+  for (const [varve, version] of [[a, 1000], [b, 1020]] as const) {
+    t.match((await varve.get(at(version))).headers, { 'cache-status': 'varve; hit; detail=memory' })
+  }
   await until(isBack, 'it is published again')
   for (const varve of [a, b]) t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.same((await redis.client.hkeys(key)).filter(field => field.startsWith('g')), ['g2'])

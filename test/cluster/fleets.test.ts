@@ -18,9 +18,16 @@ t.test('what nodes have had is remembered of those of the chain alone, and after
   await until(async () => await up() === '1,1,0', 'the third is fenced')
   const { body } = await get(at(2000))
   const remembered = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
-  await until(async () => (await remembered()).length === 2 && (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1, 'all is written', 8000)
+  await until(
+    async () =>
+      (await remembered()).length === 2 && (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
+    'all is written',
+    8000
+  )
   await varve.stop({ drainMs: 0 })
-  await Promise.all(nodes.map(async node => { await node.close() }))
+  await Promise.all(nodes.map(async node => {
+    await node.close()
+  }))
   const late = await inFrontOf(t, nodes, sharing)
   t.match(await late.get(at(2000)), { status: 200, body, headers: { [status]: fromRedis } })
   t.match(await late.get(at(3000)), { status: 503 })

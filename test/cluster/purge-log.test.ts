@@ -17,13 +17,13 @@ interface Replica extends Purges {
   readonly store: TestStore
   /** What it had to forget, in order; `everything` where it could not know what. */
   readonly forgot: string[]
-  lastBlocks (): ToForget['blocks']
+  lastBlocks(): ToForget['blocks']
   /** How many times it told the others to look. */
   readonly told: { times: number }
   /** The chain that it has agreed on with the others. */
   readonly agreed: { chain: Chain | undefined }
-  purgeKey (key: string): Promise<boolean>
-  lookNow (): Promise<void>
+  purgeKey(key: string): Promise<boolean>
+  lookNow(): Promise<void>
 }
 
 async function replicaAt (t: Test, url: string): Promise<Replica> {
@@ -40,10 +40,14 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
         forgot.push(...keys)
         last = blocks
       },
-      forgetAll: () => { forgot.push('everything') }
+      forgetAll: () => {
+        forgot.push('everything')
+      }
     },
     chain: () => agreed.chain,
-    tell: async () => { told.times++ }
+    tell: async () => {
+      told.times++
+    }
   })
   return Object.assign(purges, {
     store,
@@ -52,7 +56,9 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
     told,
     agreed,
     purgeKey: async (key: string) => await purges.purge({ id: 4, generation: 1 }, () => ({ keys: [key], blocks: [] })),
-    lookNow: async () => { await purges.look(4) }
+    lookNow: async () => {
+      await purges.look(4)
+    }
   })
 }
 
@@ -144,7 +150,9 @@ t.test('a log that is lost is written again by whoever knows it, and whoever did
   await a.purgeKey('known to both')
   await b.lookNow()
   for (const key of ['one', 'two', 'three']) await a.purgeKey(key)
-  for (const damage of [async () => await redis.client.del(log), async () => await redis.client.set(log, 'another kind')]) {
+  for (
+    const damage of [async () => await redis.client.del(log), async () => await redis.client.set(log, 'another kind')]
+  ) {
     await damage()
     // The one that knows least looks first, and has the log in its own words.
     await b.lookNow()
@@ -228,7 +236,9 @@ t.test('a purge of who has not agreed with the others yet is told when it has, u
   const { redis, a, b } = await two(t)
   a.agreed.chain = undefined
   const whatIn = ({ generation }: Chain): ToForget => ({ keys: [`4.${generation} k`], blocks: [] })
-  for (const generation of [1, 3]) b.store.keep({ stored: storedOf(`4.${generation} k`, 'old'), blocks: undefined, ttlMs: undefined })
+  for (const generation of [1, 3]) {
+    b.store.keep({ stored: storedOf(`4.${generation} k`, 'old'), blocks: undefined, ttlMs: undefined })
+  }
   await b.store.idle()
   t.equal(await a.purge({ id: 4, generation: 1 }, whatIn), false)
   t.same(a.forgot, ['4.1 k'])

@@ -2,10 +2,25 @@ import t from 'tap'
 import { seal } from '../../src/cluster/seal.js'
 import { generationIn, messageIn, purgeIn } from '../../src/cluster/shapes.js'
 
-const position = { chainId: 4, head: { version: 9n, timestampUsec: 9n, epoch: undefined, blockHeight: 9n }, oldest: { version: 0n, blockHeight: 0n } }
+const position = {
+  chainId: 4,
+  head: { version: 9n, timestampUsec: 9n, epoch: undefined, blockHeight: 9n },
+  oldest: { version: 0n, blockHeight: 0n }
+}
 
 t.test('a position that others tell of is taken only under names that can be headers: it is shown with every answer', async t => {
-  for (const [family, isTaken] of [['x-aptos-', true], ['x-node-', true], ['', false], ['x', false], ['X-A-', false], ['a b-', false], ['a\r\nb: c-', false], [`${'x'.repeat(101)}-`, false]] as const) {
+  for (
+    const [family, isTaken] of [
+      ['x-aptos-', true],
+      ['x-node-', true],
+      ['', false],
+      ['x', false],
+      ['X-A-', false],
+      ['a b-', false],
+      ['a\r\nb: c-', false],
+      [`${'x'.repeat(101)}-`, false]
+    ] as const
+  ) {
     const stamped = { position, family }
     t.equal(messageIn(seal({ kind: 'head', generation: 1, stamped })) !== undefined, isTaken, JSON.stringify(family))
     t.equal(generationIn(seal({ anchors: [], head: stamped }))?.head !== undefined, isTaken)
@@ -17,5 +32,7 @@ t.test('a purge of pages is told with the events that it means; older versions t
   const pages = [{ stream: 's', first: 0n, last: 2n ** 64n - 1n }]
   t.same(purgeIn(seal(told)), { ...told, pages: [] })
   t.same(purgeIn(seal({ ...told, pages })), { ...told, pages })
-  for (const wrong of [{ stream: 's' }, { stream: 's', first: 1, last: 2 }, { stream: 5, first: 1n, last: 2n }, 's']) t.equal(purgeIn(seal({ ...told, pages: [...pages, wrong] })), undefined)
+  for (const wrong of [{ stream: 's' }, { stream: 's', first: 1, last: 2 }, { stream: 5, first: 1n, last: 2n }, 's']) {
+    t.equal(purgeIn(seal({ ...told, pages: [...pages, wrong] })), undefined)
+  }
 })

@@ -14,7 +14,11 @@ const anchors = [{ height: 90n, hash: `0x${'ab'.repeat(32)}` }]
 
 t.test('a generation that came by a file is followed only by whose node has one of its blocks, and is proven for all by that', async t => {
   const redis = await startRedis(t)
-  const mute = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{}') })
+  const mute = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{}')
+  })
   const varve = await varveAt(t, mute.url, { cache: { redis: { url: redis.url } } })
   await varve.get('/v1/accounts/0x1/modules?ledger_version=500')
   await until(async () => (await published(redis)).length === 1, 'it is settled')
@@ -36,7 +40,11 @@ t.test('a replica that can prove it goes over to it and says so to the others, a
   await redis.client.hset(control, 'g98', seal({ anchors, head: stamped, isUnproven: true }))
   await node.close()
   const alone = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
-  t.match(await alone.get(at(2000)), { headers: { [status]: fromRedis } }, 'what its node was last known to have is served as ever')
+  t.match(
+    await alone.get(at(2000)),
+    { headers: { [status]: fromRedis } },
+    'what its node was last known to have is served as ever'
+  )
   await alone.stop({ drainMs: 0 })
   const again = await nodeOf(t)
   const running = await varveAt(t, again.url, { cache: { redis: { url: redis.url } } })

@@ -75,7 +75,11 @@ t.test('the defaults are those of the contract, to the letter', async t => {
   const few = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
   t.strictSame(load(t, few).config, { ...rest, upstreams })
   t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'and the contract is itself a valid configuration')
-  t.strictSame(load(t, 'upstreams: [{ url: http://h }]').config.upstreams[0]?.headers, {}, 'no header is sent upstream until one is given')
+  t.strictSame(
+    load(t, 'upstreams: [{ url: http://h }]').config.upstreams[0]?.headers,
+    {},
+    'no header is sent upstream until one is given'
+  )
 })
 
 t.test('a file that is empty, or holds comments alone, leaves every default', async t => {
@@ -86,16 +90,33 @@ t.test('a flag is stronger than the environment, that than the file, that than t
   const levels = [
     { flag: 'listen', variable: 'VARVE_LISTEN', path: ['listen'], texts: ['h:1', 'h:2', 'h:3'] },
     { flag: 'admin', variable: 'VARVE_ADMIN', path: ['admin', 'listen'], texts: ['h:1', '[::1]:2', '0.0.0.0:0'] },
-    { flag: 'redis', variable: 'VARVE_REDIS', path: ['cache', 'redis', 'url'], texts: ['redis://h:1', 'rediss://h', 'redis://u:p@h/1'] },
+    {
+      flag: 'redis',
+      variable: 'VARVE_REDIS',
+      path: ['cache', 'redis', 'url'],
+      texts: ['redis://h:1', 'rediss://h', 'redis://u:p@h/1']
+    },
     { flag: 'workers', variable: 'VARVE_WORKERS', path: ['workers'], texts: ['2', '3', '4'] },
     { flag: 'log-level', variable: 'VARVE_LOG_LEVEL', path: ['log', 'level'], texts: ['debug', 'silent', 'warn'] },
-    { flag: 'upstream', variable: 'VARVE_UPSTREAM', path: ['upstreams', '0', 'url'], texts: ['http://a', 'https://b/key', 'http://c:1'] }
+    {
+      flag: 'upstream',
+      variable: 'VARVE_UPSTREAM',
+      path: ['upstreams', '0', 'url'],
+      texts: ['http://a', 'https://b/key', 'http://c:1']
+    }
   ] as const
   for (const { flag, variable, path, texts: [inFile, inEnvironment, inFlag] } of levels) {
-    const file = stringify(path.reduceRight<unknown>((value, key) => key === '0' ? [value] : { [key]: value }, parse(inFile)))
+    const file = stringify(
+      path.reduceRight<unknown>((value, key) => key === '0' ? [value] : { [key]: value }, parse(inFile))
+    )
     const dir = t.testdir({ 'a.yaml': file })
     const valueOf = (environment: Environment, flags: Flags): string =>
-      String(path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], loadConfig(environment, flags).config))
+      String(
+        path.reduce<unknown>(
+          (at, key) => (at as Record<string, unknown> | undefined)?.[key],
+          loadConfig(environment, flags).config
+        )
+      )
     const config = join(dir, 'a.yaml')
     const flags = { [flag]: flag === 'upstream' ? [inFlag] : inFlag }
     t.equal(valueOf({}, { config }), inFile, `${flag}: the file`)
@@ -117,19 +138,37 @@ t.test('--config is stronger than VARVE_CONFIG', async t => {
 
 t.test('several upstreams are given as VARVE_UPSTREAM with commas, or as --upstream more than once, and take the place of the file\'s', async t => {
   const urls = (environment: Environment, flags: Flags): string[] =>
-    load(t, 'upstreams: [{ name: old, url: http://old, headers: { authorization: Bearer old } }]', environment, flags).config.upstreams.map(({ url }) => url)
-  t.same(urls({ VARVE_UPSTREAM: 'http://a, https://b/key ,http://c:81' }, {}), ['http://a', 'https://b/key', 'http://c:81'])
+    load(t, 'upstreams: [{ name: old, url: http://old, headers: { authorization: Bearer old } }]', environment, flags)
+      .config.upstreams.map(({ url }) => url)
+  t.same(urls({ VARVE_UPSTREAM: 'http://a, https://b/key ,http://c:81' }, {}), [
+    'http://a',
+    'https://b/key',
+    'http://c:81'
+  ])
   t.same(urls({ VARVE_UPSTREAM: 'http://a' }, { upstream: ['http://d', 'http://e'] }), ['http://d', 'http://e'])
-  t.same(load(t, 'upstreams: [{ url: http://old, headers: { authorization: Bearer old } }]', {}, { upstream: ['http://d'] }).config.upstreams[0]?.headers, {}, 'one node\'s credentials are never sent to another')
+  t.same(
+    load(t, 'upstreams: [{ url: http://old, headers: { authorization: Bearer old } }]', {}, { upstream: ['http://d'] })
+      .config.upstreams[0]?.headers,
+    {},
+    'one node\'s credentials are never sent to another'
+  )
   expectMistakes(t, () => loadConfig({ VARVE_UPSTREAM: 'http://a,,b' }, {}), {
-    'upstreams.1.url (from VARVE_UPSTREAM)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081',
-    'upstreams.2.url (from VARVE_UPSTREAM)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
+    'upstreams.1.url (from VARVE_UPSTREAM)':
+      'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+      'http://127.0.0.1:8081',
+    'upstreams.2.url (from VARVE_UPSTREAM)':
+      'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+      'http://127.0.0.1:8081'
   })
 })
 
 t.test('the /v1 that client libraries are given is no part of a node\'s address', async t => {
   for (const url of ['http://h/v1', 'http://h/key/v1/']) {
-    expectMistakes(t, () => load(t, `upstreams: [{ url: "${url}" }]`), { 'upstreams.0.url': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081' })
+    expectMistakes(t, () => load(t, `upstreams: [{ url: "${url}" }]`), {
+      'upstreams.0.url':
+        'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+        'http://127.0.0.1:8081'
+    })
   }
   t.ok(load(t, 'upstreams: [{ url: "http://h/v1key" }]'))
 })
@@ -145,11 +184,39 @@ hedge: { share: "\${SHARE}" }
 latest: { promote: "\${PROMOTE}", infoMs: "\${INFO}" }
 upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bearer \${TOKEN}", x-plain: "$$TOKEN and $$\{not a name}, $$$$" }, requestsPerSecond: "\${RATE}" }]
 `
-  const environment = { HOST: '127.0.0.1', PORT: '99', TOKEN: '12345', WORKERS: '3', ACCESS: 'true', CHAIN: 'null', SHARE: '0.25', PROMOTE: 'false', INFO: '0', RATE: '' }
+  const environment = {
+    HOST: '127.0.0.1',
+    PORT: '99',
+    TOKEN: '12345',
+    WORKERS: '3',
+    ACCESS: 'true',
+    CHAIN: 'null',
+    SHARE: '0.25',
+    PROMOTE: 'false',
+    INFO: '0',
+    RATE: ''
+  }
   const { config } = load(t, text, environment)
-  t.match(config, { listen: '127.0.0.1:99', admin: { token: '12345' }, workers: 3, log: { access: true }, chainId: null, hedge: { share: 0.25 }, latest: { promote: false, infoMs: 0 } })
-  t.match(config.upstreams, [{ url: 'http://127.0.0.1:1/12345', headers: { authorization: 'Bearer 12345', 'x-plain': '$TOKEN and ${not a name}, $$' }, requestsPerSecond: null }]) // eslint-disable-line no-template-curly-in-string
-  t.equal(load(t, 'admin: { token: "$' + '{A}" }', { A: '$' + '{B}', B: 'no' }).config.admin.token, '$' + '{B}', 'what was put in is not looked through again')
+  t.match(config, {
+    listen: '127.0.0.1:99',
+    admin: { token: '12345' },
+    workers: 3,
+    log: { access: true },
+    chainId: null,
+    hedge: { share: 0.25 },
+    latest: { promote: false, infoMs: 0 }
+  })
+  t.match(config.upstreams, [{
+    url: 'http://127.0.0.1:1/12345',
+    // eslint-disable-next-line no-template-curly-in-string
+    headers: { authorization: 'Bearer 12345', 'x-plain': '$TOKEN and ${not a name}, $$' },
+    requestsPerSecond: null
+  }])
+  t.equal(
+    load(t, 'admin: { token: "$' + '{A}" }', { A: '$' + '{B}', B: 'no' }).config.admin.token,
+    '$' + '{B}',
+    'what was put in is not looked through again'
+  )
   expectMistakes(t, () => load(t, text, { ...environment, WORKERS: 'many', ACCESS: 'yes', SHARE: '7', INFO: '1.5' }), {
     workers: 'expected a number, got a text',
     'log.access': 'expected a boolean, got a text',
@@ -159,7 +226,8 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
 })
 
 t.test('a ${NAME} that is not set is a mistake, each with its key and name', async t => { // eslint-disable-line no-template-curly-in-string
-  const text = 'workers: $' + '{NO_WORKERS}\nupstreams: [{ url: "http://h", headers: { authorization: "$' + '{NO_A} $' + '{NO_B}" } }]\n'
+  const text = 'workers: $' + '{NO_WORKERS}\nupstreams: [{ url: "http://h", headers: { authorization: "$' + '{NO_A} $' +
+    '{NO_B}" } }]\n'
   t.same(mistakesOf(() => load(t, text)), [
     { path: 'workers', message: 'the environment variable NO_WORKERS is not set' },
     { path: 'upstreams.0.headers.authorization', message: 'the environment variable NO_A is not set' },
@@ -169,10 +237,17 @@ t.test('a ${NAME} that is not set is a mistake, each with its key and name', asy
 
 t.test('every mistake is told at once, each with its key and what was expected', async t => {
   const keys = (text: string): string => `unknown key; expected one of ${text}`
-  const url = 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
+  const url = 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+    'http://127.0.0.1:8081'
   const address = 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080'
-  const top = keys('listen, tls, admin, workers, log, trustProxy, chainId, mode, upstreams, head, headers, hedge, waitForVersion, cache, latest, pruned, pages, audit, limits, clients, passThrough, cors, downstream')
-  expectMistakes(t, () => load(t, `
+  const top = keys(
+    'listen, tls, admin, workers, log, trustProxy, chainId, mode, upstreams, head, headers, hedge, ' +
+      'waitForVersion, cache, latest, pruned, pages, audit, limits, clients, passThrough, cors, downstream'
+  )
+  expectMistakes(t, () =>
+    load(
+      t,
+      `
 listen: nowhere
 admin: { listen: 9464, port: 1 }
 tls: { certFile: package.json }
@@ -197,7 +272,8 @@ cors: { origins: example.org, origin: 1 }
 downstream: { cacheControl: on }
 upstream: http://h
 __proto__: 1
-`), {
+`
+    ), {
     listen: address,
     'admin.listen': 'expected a text, got 9464',
     'admin.port': keys('listen, token, hosts'),
@@ -216,7 +292,9 @@ __proto__: 1
     'upstreams.1.headers.***': 'expected a header name',
     'upstreams.1.headers.d': 'expected a header value without line breaks',
     'upstreams.1.ignoreCacheControl': 'expected a boolean, got a text',
-    'upstreams.1.timeout': keys('name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, ignoreCacheControl'),
+    'upstreams.1.timeout': keys(
+      'name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, ignoreCacheControl'
+    ),
     'upstreams.2.name': 'expected a name of letters, digits, _ . or -',
     'upstreams.3.url': 'expected a text',
     head: 'expected a map of keys, got null',
@@ -233,7 +311,9 @@ __proto__: 1
     'cache.redis': 'expected one of url, cluster and sentinel',
     'cache.redis.sentinel': 'expected both a name and hosts, or neither',
     'cache.redis.sentinel.host': keys('name, hosts, password'),
-    'cache.redis.ttl': keys('url, cluster, sentinel, username, password, tls, caFile, keyPrefix, timeoutMs, ttlSeconds'),
+    'cache.redis.ttl': keys(
+      'url, cluster, sentinel, username, password, tls, caFile, keyPrefix, timeoutMs, ttlSeconds'
+    ),
     'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -',
     'cache.size': keys('memory, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
@@ -255,56 +335,132 @@ __proto__: 1
 })
 
 t.test('an origin is written as browsers send it, since the two are compared to the letter', async t => {
-  expectMistakes(t, () => load(t, 'cors: { origins: [app.example, "https://app.example/", "https://App.example", "https://app.example:443", "https://app.example", "http://localhost:3000", "null"] }'), Object.fromEntries(
-    ['app.example', 'https://app.example/', 'https://App.example', 'https://app.example:443'].map((_given, at) => [`cors.origins.${at}`, 'expected an origin as browsers send it, such as https://app.example'])
-  ))
+  expectMistakes(
+    t,
+    () =>
+      load(
+        t,
+        'cors: { origins: [app.example, "https://app.example/", "https://App.example", ' +
+          '"https://app.example:443", "https://app.example", "http://localhost:3000", "null"] }'
+      ),
+    Object.fromEntries(
+      ['app.example', 'https://app.example/', 'https://App.example', 'https://app.example:443'].map((
+        _given,
+        at
+      ) => [`cors.origins.${at}`, 'expected an origin as browsers send it, such as https://app.example'])
+    )
+  )
 })
 
 t.test('a mistake in a flag or a variable names it', async t => {
-  expectMistakes(t, () => loadConfig({ VARVE_LISTEN: ':80', VARVE_WORKERS: '0', VARVE_REDIS: 'localhost' }, { admin: '[::1]', 'log-level': 'INFO', upstream: ['h:80'] }), {
-    'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
-    'workers (from VARVE_WORKERS)': 'expected at least 1, got 0',
-    'cache.redis.url (from VARVE_REDIS)': 'expected a URL such as redis://127.0.0.1:6379',
-    'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
-    'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent',
-    'upstreams.0.url (from --upstream)': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081'
-  })
+  expectMistakes(
+    t,
+    () =>
+      loadConfig({ VARVE_LISTEN: ':80', VARVE_WORKERS: '0', VARVE_REDIS: 'localhost' }, {
+        admin: '[::1]',
+        'log-level': 'INFO',
+        upstream: ['h:80']
+      }),
+    {
+      'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+      'workers (from VARVE_WORKERS)': 'expected at least 1, got 0',
+      'cache.redis.url (from VARVE_REDIS)': 'expected a URL such as redis://127.0.0.1:6379',
+      'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+      'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent',
+      'upstreams.0.url (from --upstream)':
+        'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+        'http://127.0.0.1:8081'
+    }
+  )
 })
 
 t.test('an upstream is an http or https URL without credentials, query or fragment; a Redis has a host', async t => {
   const isRefused = (environment: Environment): boolean => mistakesOf(() => loadConfig(environment, {})).length === 1
-  for (const url of ['http://127.0.0.1:8081', 'https://h/prefix/key', 'http://[::1]:80', 'HTTP://h'.toLowerCase()]) t.notOk(isRefused({ VARVE_UPSTREAM: url }), url)
-  for (const url of ['h', 'h:80', 'ws://h', 'http://', 'http://h:99999', 'http://u@h', 'http://u:p@h', 'http://:p@h', 'http://u:1/p@h', 'http://h?key=1', 'http://h#a', ' http//h']) t.ok(isRefused({ VARVE_UPSTREAM: url }), url)
-  for (const url of ['redis://h', 'rediss://u:p@h:6380/2', 'redis://[::1]:1']) t.notOk(isRefused({ VARVE_REDIS: url }), url)
-  for (const url of ['redis://', 'redis:///1', 'h:6379', 'redis://h:port', 'redis://h:99999', 'redis://[', 'redis://h/one', 'redis://u:1/p@h', 'http://h']) t.ok(isRefused({ VARVE_REDIS: url }), url)
+  for (const url of ['http://127.0.0.1:8081', 'https://h/prefix/key', 'http://[::1]:80', 'HTTP://h'.toLowerCase()]) {
+    t.notOk(isRefused({ VARVE_UPSTREAM: url }), url)
+  }
+  for (
+    const url of [
+      'h',
+      'h:80',
+      'ws://h',
+      'http://',
+      'http://h:99999',
+      'http://u@h',
+      'http://u:p@h',
+      'http://:p@h',
+      'http://u:1/p@h',
+      'http://h?key=1',
+      'http://h#a',
+      ' http//h'
+    ]
+  ) t.ok(isRefused({ VARVE_UPSTREAM: url }), url)
+  for (const url of ['redis://h', 'rediss://u:p@h:6380/2', 'redis://[::1]:1']) {
+    t.notOk(isRefused({ VARVE_REDIS: url }), url)
+  }
+  for (
+    const url of [
+      'redis://',
+      'redis:///1',
+      'h:6379',
+      'redis://h:port',
+      'redis://h:99999',
+      'redis://[',
+      'redis://h/one',
+      'redis://u:1/p@h',
+      'http://h'
+    ]
+  ) t.ok(isRefused({ VARVE_REDIS: url }), url)
 })
 
 t.test('the URL of Redis has no query and no fragment, which would set what varve sets itself', async t => {
   const mistake = 'expected a URL without query or fragment: what may be set has keys of its own beside it'
-  for (const url of ['redis://h?enableOfflineQueue=true', 'rediss://:s3cret@h:1/2?db=3', 'redis://h/?', 'redis://h#a']) {
+  for (
+    const url of ['redis://h?enableOfflineQueue=true', 'rediss://:s3cret@h:1/2?db=3', 'redis://h/?', 'redis://h#a']
+  ) {
     expectMistakes(t, () => load(t, `cache: { redis: { url: "${url}" } }`), { 'cache.redis.url': mistake })
     expectMistakes(t, () => loadConfig({}, { redis: url }), { 'cache.redis.url (from --redis)': mistake })
   }
 })
 
 t.test('two upstreams cannot share a name, given or by their place', async t => {
-  expectMistakes(t, () => load(t, 'upstreams: [{ name: a, url: "http://h" }, { name: b, url: "http://h/b" }, { name: a, url: "http://i" }, { url: "http://h/d" }, { name: node-4, url: "http://h/e" }]'), {
-    'upstreams.2.name': 'expected a name of its own, but that of upstreams.0 is the same',
-    'upstreams.4.name': 'expected a name of its own, but that of upstreams.3 is the same'
-  })
+  expectMistakes(
+    t,
+    () =>
+      load(
+        t,
+        'upstreams: [{ name: a, url: "http://h" }, { name: b, url: "http://h/b" }, { name: a, url: ' +
+          '"http://i" }, { url: "http://h/d" }, { name: node-4, url: "http://h/e" }]'
+      ),
+    {
+      'upstreams.2.name': 'expected a name of its own, but that of upstreams.0 is the same',
+      'upstreams.4.name': 'expected a name of its own, but that of upstreams.3 is the same'
+    }
+  )
 })
 
 t.test('TLS takes both files or neither', async t => {
-  t.same(load(t, 'tls: { certFile: package.json, keyFile: LICENSE }').config.tls, { certFile: 'package.json', keyFile: 'LICENSE', minVersion: 1.2, ciphers: null })
-  for (const tls of ['{ certFile: package.json }', '{ keyFile: LICENSE }', '{ certFile: package.json, keyFile: null }']) {
+  t.same(load(t, 'tls: { certFile: package.json, keyFile: LICENSE }').config.tls, {
+    certFile: 'package.json',
+    keyFile: 'LICENSE',
+    minVersion: 1.2,
+    ciphers: null
+  })
+  for (
+    const tls of ['{ certFile: package.json }', '{ keyFile: LICENSE }', '{ certFile: package.json, keyFile: null }']
+  ) {
     expectMistakes(t, () => load(t, `tls: ${tls}`), { tls: 'expected both certFile and keyFile, or neither' })
   }
 })
 
 t.test('what would not start, or would do nothing, is refused: one address for both listeners, a burst without a rate', async t => {
-  expectMistakes(t, () => load(t, 'listen: 127.0.0.1:8080\nadmin: { listen: 127.0.0.1:8080 }'), { 'admin.listen': 'expected an address of its own, not that of listen' })
+  expectMistakes(t, () => load(t, 'listen: 127.0.0.1:8080\nadmin: { listen: 127.0.0.1:8080 }'), {
+    'admin.listen': 'expected an address of its own, not that of listen'
+  })
   t.equal(load(t, 'listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }').config.admin.listen, '127.0.0.1:0')
-  expectMistakes(t, () => load(t, 'limits: { client: { burst: 20 } }'), { 'limits.client': 'expected requestsPerSecond too where there is a burst' })
+  expectMistakes(t, () => load(t, 'limits: { client: { burst: 20 } }'), {
+    'limits.client': 'expected requestsPerSecond too where there is a burst'
+  })
 })
 
 t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the name of their master', async t => {
@@ -316,109 +472,228 @@ t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the n
     ['{ cluster: ["h:1"], sentinel: { name: m, hosts: ["h:1"] } }', { 'cache.redis': one }],
     ['{ sentinel: { name: m } }', { 'cache.redis.sentinel': both }],
     ['{ sentinel: { hosts: ["h:1"] } }', { 'cache.redis.sentinel': both }],
-    ['{ sentinel: { name: m, hosts: ["h"] } }', { 'cache.redis.sentinel.hosts.0': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080' }],
-    ['{ cluster: ["h:1"], tls: perhaps, timeoutMs: 0 }', { 'cache.redis.tls': 'expected a boolean, got a text', 'cache.redis.timeoutMs': 'expected at least 1, got 0' }]
+    ['{ sentinel: { name: m, hosts: ["h"] } }', {
+      'cache.redis.sentinel.hosts.0': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080'
+    }],
+    ['{ cluster: ["h:1"], tls: perhaps, timeoutMs: 0 }', {
+      'cache.redis.tls': 'expected a boolean, got a text',
+      'cache.redis.timeoutMs': 'expected at least 1, got 0'
+    }]
   ]
   for (const [redis, mistakes] of cases) expectMistakes(t, () => load(t, `cache: { redis: ${redis} }`), mistakes)
-  for (const redis of ['{ url: "redis://h" }', '{ cluster: ["h:1", "[::1]:2"] }', '{ sentinel: { name: m, hosts: ["h:1"] } }', '{}']) t.ok(load(t, `cache: { redis: ${redis} }`), redis)
-  expectMistakes(t, () => load(t, 'cache: { redis: { cluster: ["h:1"] } }', {}, { redis: 'redis://h' }), { 'cache.redis': one })
+  for (
+    const redis of [
+      '{ url: "redis://h" }',
+      '{ cluster: ["h:1", "[::1]:2"] }',
+      '{ sentinel: { name: m, hosts: ["h:1"] } }',
+      '{}'
+    ]
+  ) t.ok(load(t, `cache: { redis: ${redis} }`), redis)
+  expectMistakes(t, () => load(t, 'cache: { redis: { cluster: ["h:1"] } }', {}, { redis: 'redis://h' }), {
+    'cache.redis': one
+  })
 })
 
 t.test('a CA for a Redis that is not reached over TLS is a mistake, as is one that cannot be read', async t => {
   const mistake = { 'cache.redis': 'expected tls: true, or a rediss:// URL, where there is a caFile' }
-  for (const redis of ['url: "redis://h", caFile: LICENSE', 'cluster: ["h:1"], caFile: LICENSE', 'caFile: LICENSE']) expectMistakes(t, () => load(t, `cache: { redis: { ${redis} } }`), mistake)
-  for (const redis of ['url: "rediss://h", caFile: LICENSE', 'url: "redis://h", tls: true, caFile: LICENSE', 'cluster: ["h:1"], tls: true, caFile: LICENSE']) t.equal(load(t, `cache: { redis: { ${redis} } }`).config.cache.redis.caFile, 'LICENSE', redis)
-  expectMistakes(t, () => load(t, 'cache: { redis: { url: "rediss://h", caFile: /nowhere/ca.pem } }'), { 'cache.redis.caFile': 'expected a file that can be read, got "/nowhere/ca.pem"' })
+  for (const redis of ['url: "redis://h", caFile: LICENSE', 'cluster: ["h:1"], caFile: LICENSE', 'caFile: LICENSE']) {
+    expectMistakes(t, () => load(t, `cache: { redis: { ${redis} } }`), mistake)
+  }
+  for (
+    const redis of [
+      'url: "rediss://h", caFile: LICENSE',
+      'url: "redis://h", tls: true, caFile: LICENSE',
+      'cluster: ["h:1"], tls: true, caFile: LICENSE'
+    ]
+  ) t.equal(load(t, `cache: { redis: { ${redis} } }`).config.cache.redis.caFile, 'LICENSE', redis)
+  expectMistakes(t, () => load(t, 'cache: { redis: { url: "rediss://h", caFile: /nowhere/ca.pem } }'), {
+    'cache.redis.caFile': 'expected a file that can be read, got "/nowhere/ca.pem"'
+  })
 })
 
 t.test('a file that is no configuration is one mistake that names the file', async t => {
-  const dir = t.testdir({ 'list.yaml': '- listen: h:1\n', 'text.yaml': 'listen\n', 'open.yaml': 'listen: [\n', 'twice.yaml': 'workers: 1\nworkers: 2\n', 'two.yaml': 'workers: 1\n---\nworkers: 2\n', 'alias.yaml': 'workers: *one\n', dir: {} })
+  const dir = t.testdir({
+    'list.yaml': '- listen: h:1\n',
+    'text.yaml': 'listen\n',
+    'open.yaml': 'listen: [\n',
+    'twice.yaml': 'workers: 1\nworkers: 2\n',
+    'two.yaml': 'workers: 1\n---\nworkers: 2\n',
+    'alias.yaml': 'workers: *one\n',
+    dir: {}
+  })
   const said: [string, RegExp][] = [
-    ['missing.yaml', /^there is no such file \(ENOENT\): see the path/], ['dir', /^is a folder \(EISDIR\): expected a file$/], ['list.yaml', /^expected a map of keys$/], ['text.yaml', /^expected a map of keys$/],
-    ['open.yaml', /./], ['twice.yaml', /^Map keys must be unique/], ['two.yaml', /./], ['alias.yaml', /^Unresolved alias/]
+    ['missing.yaml', /^there is no such file \(ENOENT\): see the path/],
+    ['dir', /^is a folder \(EISDIR\): expected a file$/],
+    ['list.yaml', /^expected a map of keys$/],
+    ['text.yaml', /^expected a map of keys$/],
+    ['open.yaml', /./],
+    ['twice.yaml', /^Map keys must be unique/],
+    ['two.yaml', /./],
+    ['alias.yaml', /^Unresolved alias/]
   ]
   for (const [file, message] of said) {
     const mistakes = mistakesOf(() => loadConfig({}, { config: join(dir, file) }))
     t.ok(mistakes.length > 0, file)
-    for (const mistake of mistakes) t.ok(mistake.path.startsWith(join(dir, file)) && message.test(mistake.message), `${file}: ${mistake.message}`)
+    for (const mistake of mistakes) {
+      t.ok(mistake.path.startsWith(join(dir, file)) && message.test(mistake.message), `${file}: ${mistake.message}`)
+    }
   }
-  t.match(mistakesOf(() => loadConfig({ VARVE_CONFIG: join(dir, 'missing.yaml') }, {})), [{ path: join(dir, 'missing.yaml') }])
+  t.match(mistakesOf(() => loadConfig({ VARVE_CONFIG: join(dir, 'missing.yaml') }, {})), [{
+    path: join(dir, 'missing.yaml')
+  }])
 })
 
 t.test('a secret that was mistyped, or put beside its place, is not repeated in the mistake', async t => {
   const texts = [
-    'admin: { token: [s3cret] }', 'admin: { token: 5, tokens: s3cret }', 'admin: s3cret',
-    'upstreams: [{ url: "http://u:s3cret@h" }]', 'upstreams: [{ url: "https://h/s3cret?x=1" }]', 'upstreams: [{ url: s3cret }]', 'upstreams: ["https://h/s3cret"]', 'upstreams: https://h/s3cret',
-    'upstreams: { url: https://h/s3cret }', 'upstreams: [{ url: "http://h", headers: { authorization: ["s3cret"] } }]', 'upstreams: [{ url: "http://h", headers: { authorization: "s3cret\\n" } }]', 'upstreams: [{ url: "http://h", headers: "authorization: s3cret" }]',
-    'clients: { keys: [s3cret] }', 'clients: { keys: s3cret }', 'clients: s3cret', 'clients: { keys: [{ name: a, key: [s3cret] }] }',
-    'cache: { redis: "redis://:s3cret@h" }', 'cache: "redis://:s3cret@h"', 'cache: { redis: { url: "//:s3cret@h" } }', 'cache: { redis: { cluster: ["redis://:s3cret@h:1"] } }', 'cache: { redis: { cluster: "redis://:s3cret@h:1" } }',
-    'cache: { redis: { sentinel: { hosts: ["redis://:s3cret@h:1"] } } }', 'cache: { redis: { sentinel: "redis://:s3cret@h:1" } }',
-    'cache: { redis: { password: [s3cret] } }', 'cache: { redis: { sentinel: { password: [s3cret] } } }', 'cache: { redis: { sentinel: { name: "s3cret s3cret", hosts: ["h:1"] } } }',
-    'cache: { redis: { password: s3cret, url: "redis://:s3cret@h", cluster: ["h:1"] } }', 'cache: { redis: { password: s3cret, caFile: LICENSE } }'
+    'admin: { token: [s3cret] }',
+    'admin: { token: 5, tokens: s3cret }',
+    'admin: s3cret',
+    'upstreams: [{ url: "http://u:s3cret@h" }]',
+    'upstreams: [{ url: "https://h/s3cret?x=1" }]',
+    'upstreams: [{ url: s3cret }]',
+    'upstreams: ["https://h/s3cret"]',
+    'upstreams: https://h/s3cret',
+    'upstreams: { url: https://h/s3cret }',
+    'upstreams: [{ url: "http://h", headers: { authorization: ["s3cret"] } }]',
+    'upstreams: [{ url: "http://h", headers: { authorization: "s3cret\\n" } }]',
+    'upstreams: [{ url: "http://h", headers: "authorization: s3cret" }]',
+    'clients: { keys: [s3cret] }',
+    'clients: { keys: s3cret }',
+    'clients: s3cret',
+    'clients: { keys: [{ name: a, key: [s3cret] }] }',
+    'cache: { redis: "redis://:s3cret@h" }',
+    'cache: "redis://:s3cret@h"',
+    'cache: { redis: { url: "//:s3cret@h" } }',
+    'cache: { redis: { cluster: ["redis://:s3cret@h:1"] } }',
+    'cache: { redis: { cluster: "redis://:s3cret@h:1" } }',
+    'cache: { redis: { sentinel: { hosts: ["redis://:s3cret@h:1"] } } }',
+    'cache: { redis: { sentinel: "redis://:s3cret@h:1" } }',
+    'cache: { redis: { password: [s3cret] } }',
+    'cache: { redis: { sentinel: { password: [s3cret] } } }',
+    'cache: { redis: { sentinel: { name: "s3cret s3cret", hosts: ["h:1"] } } }',
+    'cache: { redis: { password: s3cret, url: "redis://:s3cret@h", cluster: ["h:1"] } }',
+    'cache: { redis: { password: s3cret, caFile: LICENSE } }'
   ]
   for (const text of texts) {
     const mistakes = mistakesOf(() => load(t, text))
     t.ok(mistakes.length > 0, text)
     t.notMatch(JSON.stringify(mistakes), /s3cret/, text)
   }
-  t.notMatch(JSON.stringify(mistakesOf(() => loadConfig({ VARVE_UPSTREAM: 'http://u:s3cret@h', VARVE_REDIS: '//:s3cret@h' }, {}))), /s3cret/)
-  t.match(mistakesOf(() => load(t, 'cache: { redis: { timeoutMs: fast, keyPrefix: "a b" } }\nclients: { required: perhaps }\nadmin: { listen: 0 }')).map(({ message }) => message.replace(/.*, got/, 'got')).sort(),
-    ['expected a name of letters, digits, _ . or -', 'got 0', 'got a text', 'got a text'], 'a number is repeated, and of a text that it is one')
+  t.notMatch(
+    JSON.stringify(
+      mistakesOf(() => loadConfig({ VARVE_UPSTREAM: 'http://u:s3cret@h', VARVE_REDIS: '//:s3cret@h' }, {}))
+    ),
+    /s3cret/
+  )
+  t.match(
+    mistakesOf(() =>
+      load(
+        t,
+        'cache: { redis: { timeoutMs: fast, keyPrefix: "a b" } }\nclients: { required: perhaps }\nadmin: { listen: 0 }'
+      )
+    ).map(({ message }) => message.replace(/.*, got/, 'got')).sort(),
+    ['expected a name of letters, digits, _ . or -', 'got 0', 'got a text', 'got a text'],
+    'a number is repeated, and of a text that it is one'
+  )
 })
 
 t.test('shown settings hold no token, no key, no header of a node, no credentials of a URL and no path of an upstream', async t => {
-  const { config } = load(t, `
+  const { config } = load(
+    t,
+    `
 admin: { token: s3cret }
 upstreams:
   - { url: https://h:444/s3cret/, headers: { authorization: Bearer s3cret, x-other: s3cret, s3cret: x } }
   - { name: plain, url: "http://h:80" }
 clients: { required: true, keys: [{ name: shown, key: s3cret, requestsPerSecond: 5 }] }
 cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
-`)
+`
+  )
   const shown = maskSecrets(config)
   t.notMatch(JSON.stringify(shown), /s3cret/)
   t.match(shown, {
     admin: { listen: '127.0.0.1:9464', token: '***' },
-    upstreams: [{ url: 'https://h:444/***', headers: { authorization: '***', 'x-other': '***', '*** (header 3)': '***' } }, { name: 'plain', url: 'http://h/' }],
+    upstreams: [{
+      url: 'https://h:444/***',
+      headers: { authorization: '***', 'x-other': '***', '*** (header 3)': '***' }
+    }, { name: 'plain', url: 'http://h/' }],
     clients: { required: true, keys: [{ name: 'shown', key: '***', requestsPerSecond: 5 }] },
     cache: { redis: { url: 'rediss://***:***@h:6380/2' } }
   })
   t.match(config.admin.token, 's3cret', 'and the settings themselves keep theirs')
   t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://h:1' }, {}).config).cache.redis.url, 'redis://h:1')
-  t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://:s3cret@h:1' }, {}).config).cache.redis.url, 'redis://:***@h:1')
+  t.equal(
+    maskSecrets(loadConfig({ VARVE_REDIS: 'redis://:s3cret@h:1' }, {}).config).cache.redis.url,
+    'redis://:***@h:1'
+  )
 })
 
 t.test('shown settings hold neither of the passwords of a Redis, and say where there are none', async t => {
-  const { config } = load(t, 'cache: { redis: { sentinel: { name: m, hosts: ["h:1"], password: s3cret }, username: shown, password: s3cret } }')
+  const { config } = load(
+    t,
+    'cache: { redis: { sentinel: { name: m, hosts: ["h:1"], password: s3cret }, username: shown, password: s3cret } }'
+  )
   const { redis } = maskSecrets(config).cache
   t.notMatch(JSON.stringify(redis), /s3cret/)
-  t.match(redis, { url: null, username: 'shown', password: '***', sentinel: { name: 'm', hosts: ['h:1'], password: '***' } })
+  t.match(redis, {
+    url: null,
+    username: 'shown',
+    password: '***',
+    sentinel: { name: 'm', hosts: ['h:1'], password: '***' }
+  })
   t.match(config.cache.redis, { password: 's3cret', sentinel: { password: 's3cret' } })
-  t.match(maskSecrets(loadConfig({}, {}).config).cache.redis, { username: null, password: null, sentinel: { password: null } })
+  t.match(maskSecrets(loadConfig({}, {}).config).cache.redis, {
+    username: null,
+    password: null,
+    sentinel: { password: null }
+  })
 })
 
 t.test('no more workers are taken than each can have a share of what every node may be asked', async t => {
-  const refused = (at: number): Record<string, string> => ({ workers: `expected so few that each has a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3` })
-  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 3 }]'), refused(1))
+  const refused = (at: number): Record<string, string> => ({
+    workers: `expected so few that each has a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3`
+  })
+  expectMistakes(
+    t,
+    () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 3 }]'),
+    refused(1)
+  )
   expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a", requestsPerSecond: 4 }]'), refused(0))
-  t.equal(load(t, 'workers: 3\nupstreams: [{ url: "http://b", maxConcurrent: 4, requestsPerSecond: 5 }]').config.workers, 3)
+  t.equal(
+    load(t, 'workers: 3\nupstreams: [{ url: "http://b", maxConcurrent: 4, requestsPerSecond: 5 }]').config.workers,
+    3
+  )
   t.equal(load(t, 'upstreams: [{ url: "http://b", maxConcurrent: 1, requestsPerSecond: 1 }]').config.workers, 1)
 })
 
 t.test('each worker has its share of what all of them may take, to the byte, and together with the polls they never take more', async t => {
-  const config = configSchema.parse({ workers: 3, upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 256 }], cache: { memory: { maxMb: 100 } } })
+  const config = configSchema.parse({
+    workers: 3,
+    upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 256 }],
+    cache: { memory: { maxMb: 100 } }
+  })
   const share = shareOf(config)
-  t.match(share, { upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 82, requestsPerSecond: null }], hedge: { burst: 3, share: 0.05 } })
+  t.match(share, {
+    upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 82, requestsPerSecond: null }],
+    hedge: { burst: 3, share: 0.05 }
+  })
   t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
   t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)
   t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
   t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 2 } }).hedge.burst, 1)
   for (const requestsPerSecond of [2, 3, 5, 10, 1000]) {
     for (const pollMs of [10, 1000, 600_000]) {
-      const one = { ...config, head: { pollMs }, upstreams: config.upstreams.slice(0, 1).map(upstream => ({ ...upstream, requestsPerSecond })) }
+      const one = {
+        ...config,
+        head: { pollMs },
+        upstreams: config.upstreams.slice(0, 1).map(upstream => ({ ...upstream, requestsPerSecond }))
+      }
       const polls = boundsOfPolls({ maxConcurrent: 10, requestsPerSecond }, pollMs)
       const [worker] = shareOf(one).upstreams
-      t.ok((worker?.requestsPerSecond ?? 0) * 3 + (polls.requestsPerSecond ?? 0) <= requestsPerSecond, `${requestsPerSecond} every ${pollMs}`)
+      t.ok(
+        (worker?.requestsPerSecond ?? 0) * 3 + (polls.requestsPerSecond ?? 0) <= requestsPerSecond,
+        `${requestsPerSecond} every ${pollMs}`
+      )
       t.ok((worker?.maxConcurrent ?? 0) * 3 + polls.maxConcurrent <= 10)
     }
   }
@@ -427,28 +702,59 @@ t.test('each worker has its share of what all of them may take, to the byte, and
 t.test('of two configurations it is known which keys a running process cannot take in', async t => {
   const of = (text: string): Config => load(t, text).config
   const before = of('upstreams: [{ url: "http://a" }]')
-  t.same(keysThatStay(before, of('upstreams: [{ url: "http://b" }]\nlimits: { bodyKb: 5 }\nlog: { level: warn }\nadmin: { token: other }')), [])
-  t.same(keysThatStay(before, of('listen: h:1\nadmin: { listen: "h:2" }\nchainId: 4\nhead: { pollMs: 50 }\ncache: { redis: { url: "redis://h" } }\nworkers: 2\nupstreams: [{ url: "http://a" }]')), ['listen', 'admin.listen', 'workers', 'chainId', 'head', 'cache'])
+  t.same(
+    keysThatStay(
+      before,
+      of('upstreams: [{ url: "http://b" }]\nlimits: { bodyKb: 5 }\nlog: { level: warn }\nadmin: { token: other }')
+    ),
+    []
+  )
+  t.same(
+    keysThatStay(
+      before,
+      of(
+        'listen: h:1\nadmin: { listen: "h:2" }\nchainId: 4\nhead: { pollMs: 50 }\ncache: { redis: { url: ' +
+          '"redis://h" } }\nworkers: 2\nupstreams: [{ url: "http://a" }]'
+      )
+    ),
+    ['listen', 'admin.listen', 'workers', 'chainId', 'head', 'cache']
+  )
 })
 
 t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {
-  expectMistakes(t, () => load(t, 'workers: $' + '{NO_WORKERS}\nlisten: nowhere\nupstreams: [{ name: a, url: "http://h" }, { name: a, url: h }, 5]\n'), {
-    workers: 'the environment variable NO_WORKERS is not set',
-    listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
-    'upstreams.1.name': 'expected a name of its own, but that of upstreams.0 is the same',
-    'upstreams.1.url': 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as http://127.0.0.1:8081',
-    'upstreams.2': 'expected a map of keys'
-  })
+  expectMistakes(
+    t,
+    () =>
+      load(
+        t,
+        'workers: $' +
+          '{NO_WORKERS}\nlisten: nowhere\nupstreams: [{ name: a, url: "http://h" }, { name: a, url: h }, 5]\n'
+      ),
+    {
+      workers: 'the environment variable NO_WORKERS is not set',
+      listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+      'upstreams.1.name': 'expected a name of its own, but that of upstreams.0 is the same',
+      'upstreams.1.url':
+        'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+        'http://127.0.0.1:8081',
+      'upstreams.2': 'expected a map of keys'
+    }
+  )
 })
 
 t.test('a file that is not YAML has all its mistakes told with their places, and none repeats a line of it', async t => {
   const config = join(t.testdir({}), 'v.yaml')
   const texts: [string, string[]][] = [
-    ['admin: { token: s3cret }\nadmin: 5\nworkers: 1\nworkers: 2\n', [`${config}, line 2, column 1: Map keys must be unique`, `${config}, line 4, column 1: Map keys must be unique`]],
+    ['admin: { token: s3cret }\nadmin: 5\nworkers: 1\nworkers: 2\n', [
+      `${config}, line 2, column 1: Map keys must be unique`,
+      `${config}, line 4, column 1: Map keys must be unique`
+    ]],
     ['admin: { token: s3cret, token: s3cret }\n', [`${config}, line 1, column 25: Map keys must be unique`]],
     ['admin:\n  token: "s3cret\n', [`${config}, line 3, column 1: Missing closing "quote`]],
     ['admin: { token: *s3cret }\n', [`${config}: Unresolved alias (the anchor must be set before the alias)`]],
-    ['admin: { token: !s3cret s3cret }\n', [`${config}, line 1, column 17: unknown tag; a value that begins with ! stands in quotes`]]
+    ['admin: { token: !s3cret s3cret }\n', [
+      `${config}, line 1, column 17: unknown tag; a value that begins with ! stands in quotes`
+    ]]
   ]
   for (const [text, mistakes] of texts) {
     writeFileSync(config, text)
@@ -458,12 +764,25 @@ t.test('a file that is not YAML has all its mistakes told with their places, and
 
 t.test('a text from outside is a number, a flag or nothing, never YAML', async t => {
   for (const text of ['[1', '*a', '!x 1', '{ a: 1 }', '0x10', '1 # one', ' 1', '1_000']) {
-    expectMistakes(t, () => loadConfig({ VARVE_WORKERS: text }, {}), { 'workers (from VARVE_WORKERS)': 'expected a number, got a text' })
+    expectMistakes(t, () => loadConfig({ VARVE_WORKERS: text }, {}), {
+      'workers (from VARVE_WORKERS)': 'expected a number, got a text'
+    })
   }
 })
 
 t.test('a flag does not hide a mistake in the file around its key', async t => {
-  expectMistakes(t, () => load(t, 'admin: off\ncache: { redis: [] }\nlog: 5', {}, { admin: 'h:1', redis: 'redis://h', 'log-level': 'info' }), {
-    admin: 'expected a map of keys', 'cache.redis': 'expected a map of keys', log: 'expected a map of keys, got 5'
-  })
+  expectMistakes(
+    t,
+    () =>
+      load(t, 'admin: off\ncache: { redis: [] }\nlog: 5', {}, {
+        admin: 'h:1',
+        redis: 'redis://h',
+        'log-level': 'info'
+      }),
+    {
+      admin: 'expected a map of keys',
+      'cache.redis': 'expected a map of keys',
+      log: 'expected a map of keys, got 5'
+    }
+  )
 })

@@ -4,16 +4,16 @@ import { ownAddressMistakes } from '../../src/config/own-address.js'
 import { configSchema } from '../../src/config/schema.js'
 import { run } from '../cli/command.js'
 
-const interfaces = (): Array<{ address: string }> => [{ address: '127.0.0.1' }, { address: '10.1.2.3' },
-  { address: 'fd00::1' }]
+const interfaces = (): Array<
+  { address: string }
+> => [{ address: '127.0.0.1' }, { address: '10.1.2.3' }, { address: 'fd00::1' }]
 
 /** Keys of the listeners that an upstream of this URL leads to. */
 function keysOf (url: string, listen: string, admin = '127.0.0.1:9464'): string[] {
   const config = configSchema.parse({
     listen,
     admin: { listen: admin },
-    upstreams: [{ url: 'http://node.example' },
-      { url }]
+    upstreams: [{ url: 'http://node.example' }, { url }]
   })
   return ownAddressMistakes(config, interfaces).map(({
     path,
@@ -23,16 +23,26 @@ function keysOf (url: string, listen: string, admin = '127.0.0.1:9464'): string[
 
 t.test('an upstream that is varve\'s own listener is a mistake, however its host is written', async t => {
   const own: Array<[string, string]> = [
-    ['http://127.0.0.1:8080', '127.0.0.1:8080'], ['http://localhost:8080/prefix', '127.0.0.1:8080'],
-    ['http://127.0.0.1:8080', 'localhost:8080'], ['http://[::1]:8080', 'localhost:8080'], ['http://0.0.0.0:8080',
-      '127.0.0.1:8080'],
-    ['http://[::]:8080', '[::1]:8080'], ['http://LOCALHOST.:8080', 'localhost:8080'], ['http://127.1:8080',
-      '127.0.0.1:8080'], ['http://[::ffff:127.0.0.1]:8080', '127.0.0.1:8080'], ['http://[0:0::1]:8080', '[::1]:8080'],
-    ['http://127.0.0.1:8080', '0.0.0.0:8080'], ['http://localhost:8080', '0.0.0.0:8080'], ['http://[::1]:8080',
-      '0.0.0.0:8080'], ['http://127.0.0.9:8080', '0.0.0.0:8080'], ['http://127.0.0.1:8080', '[::]:8080'],
+    ['http://127.0.0.1:8080', '127.0.0.1:8080'],
+    ['http://localhost:8080/prefix', '127.0.0.1:8080'],
+    ['http://127.0.0.1:8080', 'localhost:8080'],
+    ['http://[::1]:8080', 'localhost:8080'],
+    ['http://0.0.0.0:8080', '127.0.0.1:8080'],
+    ['http://[::]:8080', '[::1]:8080'],
+    ['http://LOCALHOST.:8080', 'localhost:8080'],
+    ['http://127.1:8080', '127.0.0.1:8080'],
+    ['http://[::ffff:127.0.0.1]:8080', '127.0.0.1:8080'],
+    ['http://[0:0::1]:8080', '[::1]:8080'],
+    ['http://127.0.0.1:8080', '0.0.0.0:8080'],
+    ['http://localhost:8080', '0.0.0.0:8080'],
+    ['http://[::1]:8080', '0.0.0.0:8080'],
+    ['http://127.0.0.9:8080', '0.0.0.0:8080'],
+    ['http://127.0.0.1:8080', '[::]:8080'],
     ['http://10.1.2.3:8080', '0.0.0.0:8080'],
-    ['http://[fd00:0::1]:8080', '[::]:8080'], ['http://varve.example:8080', 'varve.example:8080'],
-    ['http://127.0.0.1', '0.0.0.0:80'], ['https://127.0.0.1', '127.0.0.1:443']
+    ['http://[fd00:0::1]:8080', '[::]:8080'],
+    ['http://varve.example:8080', 'varve.example:8080'],
+    ['http://127.0.0.1', '0.0.0.0:80'],
+    ['https://127.0.0.1', '127.0.0.1:443']
   ]
   for (const [url, listen] of own) t.same(keysOf(url, listen), ['upstreams.1.url listen'], `${url} at ${listen}`)
   t.same(keysOf('http://localhost:9464', '127.0.0.1:8080'), ['upstreams.1.url admin.listen'])
@@ -40,21 +50,27 @@ t.test('an upstream that is varve\'s own listener is a mistake, however its host
 
 t.test('an upstream at another port, or at another address of this machine, is none of varve\'s', async t => {
   const other: Array<[string, string]> = [
-    ['http://127.0.0.1:8081', '127.0.0.1:8080'], ['http://127.0.0.2:8080', '127.0.0.1:8080'], ['http://10.1.2.3:8080',
-      '127.0.0.1:8080'], ['http://10.9.9.9:8080', '0.0.0.0:8080'], ['http://node:8080', '0.0.0.0:8080'],
-    ['http://127.0.0.1:8080', '10.1.2.3:8080'], ['http://[::1]:8080', '127.0.0.1:8080'], ['https://127.0.0.1',
-      '0.0.0.0:80'], ['http://127.0.0.1:80', '127.0.0.1:0']
+    ['http://127.0.0.1:8081', '127.0.0.1:8080'],
+    ['http://127.0.0.2:8080', '127.0.0.1:8080'],
+    ['http://10.1.2.3:8080', '127.0.0.1:8080'],
+    ['http://10.9.9.9:8080', '0.0.0.0:8080'],
+    ['http://node:8080', '0.0.0.0:8080'],
+    ['http://127.0.0.1:8080', '10.1.2.3:8080'],
+    ['http://[::1]:8080', '127.0.0.1:8080'],
+    ['https://127.0.0.1', '0.0.0.0:80'],
+    ['http://127.0.0.1:80', '127.0.0.1:0']
   ]
   for (const [url, listen] of other) t.same(keysOf(url, listen), [], `${url} at ${listen}`)
 })
 
-t.test('serve and check refuse varve\'s own address as an upstream; import, which listens nowhere, does not',
+t.test(
+  'serve and check refuse varve\'s own address as an upstream; import, which listens nowhere, does not',
   async t => {
     const dir = t.testdir({ 'v.yaml': 'listen: 0.0.0.0:18080\nupstreams: [{ url: "http://localhost:18080/s3cret" }]' })
     const config = join(dir, 'v.yaml')
     const expected = `varve: the configuration in ${config} has a mistake:\n` +
-    "  upstreams.0.url: expected the address of a full node, got varve's own: it is that of listen; " +
-    'correct the URL, or take another address for varve with --listen or listen\n'
+      '  upstreams.0.url: expected the address of a full node, got varve\'s own: it is that of listen; ' +
+      'correct the URL, or take another address for varve with --listen or listen\n'
     t.same(await run(t, ['check', config]), { code: 2, out: '', err: expected })
     t.same(await run(t, ['serve', '--config', config]), { code: 2, out: '', err: expected })
     t.match(await run(t, ['serve', '--upstream', 'http://127.0.0.1:9464']), {
@@ -62,6 +78,16 @@ t.test('serve and check refuse varve\'s own address as an upstream; import, whic
       out: '',
       err: /^ {2}upstreams\.0\.url \(from --upstream\): .* that of admin\.listen; .* --admin or admin\.listen$/m
     })
-    t.match(await run(t, ['import', join(dir, 'missing.varve'), '--redis', 'redis://127.0.0.1:9', '--upstream',
-      'http://127.0.0.1:8080']), { err: /missing\.varve/ })
-  })
+    t.match(
+      await run(t, [
+        'import',
+        join(dir, 'missing.varve'),
+        '--redis',
+        'redis://127.0.0.1:9',
+        '--upstream',
+        'http://127.0.0.1:8080'
+      ]),
+      { err: /missing\.varve/ }
+    )
+  }
+)

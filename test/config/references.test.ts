@@ -7,7 +7,9 @@ import { type Config } from '../../src/config/schema.js'
 import { run } from '../cli/command.js'
 
 const braced = (inside: string): string => `\${${inside}}`
-const stray = `expected ${braced('NAME')}, ${braced('file:PATH')}, or $$ for a literal dollar; $NAME and ${braced('NAME:-x')} are not replaced`
+const stray = `expected ${braced('NAME')}, ${braced('file:PATH')}, or $$ for a literal dollar; $NAME and ${
+  braced('NAME:-x')
+} are not replaced`
 
 /** Writes a configuration whose one upstream has this authorization, as it stands in the file. */
 function withHeader (t: Test, text: string): string {
@@ -20,8 +22,11 @@ function withHeader (t: Test, text: string): string {
 async function checked (t: Test, config: string, environment: Environment = {}): Promise<string> {
   const { code, out, err } = await run(t, ['check', config], environment)
   t.same([code, out], [2, ''])
-  const serving = await run(t, ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'],
-    environment)
+  const serving = await run(
+    t,
+    ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'],
+    environment
+  )
   t.same(serving, { code, out, err }, 'and serve refuses it for the same')
   t.match(err, `varve: the configuration in ${config} has a mistake:\n`)
   return err.split('\n').slice(1, -1).join('\n')
@@ -29,9 +34,19 @@ async function checked (t: Test, config: string, environment: Environment = {}):
 
 t.test('$NAME and $' + '{NAME:-x} never reach an upstream: each is a mistake that repeats no value', async t => {
   const environment = { NODE_KEY: 's3cret' }
-  for (const text of ['Bearer $NODE_KEY', `Bearer ${braced('NODE_KEY:-none')}`,
-    `"Bearer ${braced('NODE_KEY')} $s3cret$"`, 'pa$$$s3cret', '5$', `Bearer ${braced('')}`,
-    `Bearer ${braced(' NODE_KEY')}`, 'Bearer $' + '{NODE_KEY', 'Bearer $(NODE_KEY)']) {
+  for (
+    const text of [
+      'Bearer $NODE_KEY',
+      `Bearer ${braced('NODE_KEY:-none')}`,
+      `"Bearer ${braced('NODE_KEY')} $s3cret$"`,
+      'pa$$$s3cret',
+      '5$',
+      `Bearer ${braced('')}`,
+      `Bearer ${braced(' NODE_KEY')}`,
+      'Bearer $' + '{NODE_KEY',
+      'Bearer $(NODE_KEY)'
+    ]
+  ) {
     const said = await checked(t, withHeader(t, text), environment)
     t.equal(said, `  upstreams.0.headers.authorization: ${stray}`, text)
     t.notMatch(said, /s3cret/)
@@ -40,28 +55,35 @@ t.test('$NAME and $' + '{NAME:-x} never reach an upstream: each is a mistake tha
 
 t.test('$$ is a literal dollar, also in front of a brace', async t => {
   const load = (text: string): Config => loadConfig({ K: 'k$$' }, { config: withHeader(t, text) }).config
-  for (const [text, value] of [['Bearer pa$$word', 'Bearer pa$word'], ['x$$' + '{K}', 'x$' + '{K}'],
-    [`$$$$${braced('K')}$$`, '$$k$$$']] as const) {
-    t.equal(load(text).upstreams[0]?.headers['authorization'], value,
-      text)
+  for (
+    const [text, value] of [['Bearer pa$$word', 'Bearer pa$word'], ['x$$' + '{K}', 'x$' + '{K}'], [
+      `$$$$${braced('K')}$$`,
+      '$$k$$$'
+    ]] as const
+  ) {
+    t.equal(load(text).upstreams[0]?.headers['authorization'], value, text)
   }
 })
 
 t.test('an empty secret is a mistake, be it from the environment, a file, or the text itself', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'varve-references-'))
-  t.teardown(() => { rmSync(dir, { recursive: true }) })
+  t.teardown(() => {
+    rmSync(dir, { recursive: true })
+  })
   writeFileSync(join(dir, 'blank'), ' \n\n')
-  const name = '  upstreams.0.headers.authorization: the environment variable NODE_KEY is empty; expected a secret: set the variable, or remove the key'
+  const name =
+    '  upstreams.0.headers.authorization: the environment variable NODE_KEY is empty; expected a secret: set ' +
+    'the variable, or remove the key'
   for (const value of ['', ' ', '\t']) {
-    t.equal(await checked(t, withHeader(t, `Bearer ${braced('NODE_KEY')}`),
-      { NODE_KEY: value }), name)
+    t.equal(await checked(t, withHeader(t, `Bearer ${braced('NODE_KEY')}`), { NODE_KEY: value }), name)
   }
-  t.equal(await checked(t, withHeader(t, `Bearer ${braced(`file:${join(dir, 'blank')}`)}`)),
-    `  upstreams.0.headers.authorization: the file ${JSON.stringify(join(dir, 'blank'))} is empty`)
+  t.equal(
+    await checked(t, withHeader(t, `Bearer ${braced(`file:${join(dir, 'blank')}`)}`)),
+    `  upstreams.0.headers.authorization: the file ${JSON.stringify(join(dir, 'blank'))} is empty`
+  )
   const empty = '  upstreams.0.headers.authorization: expected a value that is not empty: set it, or remove the header'
   for (const text of ['""', '" "', '"Bearer "', 'bearer', '"Basic  "']) {
-    t.equal(await checked(t, withHeader(t, text)),
-      empty, text)
+    t.equal(await checked(t, withHeader(t, text)), empty, text)
   }
   const text = '  admin.token: expected a text that is not empty: set it, or remove the key'
   const config = join(dir, 'v.yaml')
@@ -69,24 +91,34 @@ t.test('an empty secret is a mistake, be it from the environment, a file, or the
     writeFileSync(config, `upstreams: [{ url: "http://127.0.0.1:9" }]\nadmin: { token: ${token} }\n`)
     t.equal(await checked(t, config), text)
   }
-  for (const key of [`url: "https://h/${braced('NODE_KEY')}"`,
-    `url: "http://h", headers: { x-key: "${braced('NODE_KEY')}" }`]) {
+  for (
+    const key of [
+      `url: "https://h/${braced('NODE_KEY')}"`,
+      `url: "http://h", headers: { x-key: "${braced('NODE_KEY')}" }`
+    ]
+  ) {
     writeFileSync(config, `upstreams: [{ ${key} }]\n`)
     t.match(await checked(t, config, { NODE_KEY: '' }), 'the environment variable NODE_KEY is empty')
   }
 })
 
 t.test('what holds no secret may still be empty in the environment, and is null then', async t => {
-  const config = join(t.testdir({ 'v.yaml': `chainId: ${braced('CHAIN')}\nupstreams: [{ url: "http://h" }]\n` }),
-    'v.yaml')
+  const config = join(
+    t.testdir({ 'v.yaml': `chainId: ${braced('CHAIN')}\nupstreams: [{ url: "http://h" }]\n` }),
+    'v.yaml'
+  )
   t.equal(loadConfig({ CHAIN: '' }, { config }).config.chainId, null)
 })
 
 t.test('a reference without quotes in a YAML map or list is one mistake, at its place, that says so', async t => {
-  const said = `a value with ${braced('NAME')} or ${braced('file:PATH')} in it stands in quotes within { } and [ ], such as { authorization: "Bearer ${braced('NAME')}" }`
+  const said = `a value with ${braced('NAME')} or ${
+    braced('file:PATH')
+  } in it stands in quotes within { } and [ ], such as { authorization: "Bearer ${braced('NAME')}" }`
   const cases: Array<[string, string]> = [
-    [`upstreams:\n  - url: http://h\n    headers: { authorization: Bearer ${braced('X')} }\nworkers: 1\n`,
-      'line 3, column 39'],
+    [
+      `upstreams:\n  - url: http://h\n    headers: { authorization: Bearer ${braced('X')} }\nworkers: 1\n`,
+      'line 3, column 39'
+    ],
     [`upstreams: [{ url: http://h/${braced('X')}, headers: { a: b } }]\n`, 'line 1, column 30'],
     [`admin: { token: ${braced('file:/run/x')} }\n`, 'line 1, column 18'],
     [`trustProxy: [${braced('X')}]\n`, 'line 1, column 15'],
@@ -104,7 +136,8 @@ t.test('a reference without quotes in a YAML map or list is one mistake, at its 
 
 t.test('a reference in a flag or a variable is a mistake, since nothing there is replaced', async t => {
   const url = `https://gateway.example/${braced('NODE_KEY')}`
-  const said = 'expected no $' + '{: references are replaced in the configuration file alone; give the value itself, or name the key in a file'
+  const said = 'expected no $' +
+    '{: references are replaced in the configuration file alone; give the value itself, or name the key in a file'
   t.match(await run(t, ['check'], { VARVE_UPSTREAM: url }), {
     code: 2,
     err: `\n  upstreams (from VARVE_UPSTREAM): ${said}\n`
@@ -119,7 +152,8 @@ t.test('a reference in a flag or a variable is a mistake, since nothing there is
   })
 })
 
-t.test('one upstream twice, the same URL with the same headers, is a mistake; with other headers it is not',
+t.test(
+  'one upstream twice, the same URL with the same headers, is a mistake; with other headers it is not',
   async t => {
     const dir = t.testdir({})
     const config = join(dir, 'v.yaml')
@@ -127,13 +161,24 @@ t.test('one upstream twice, the same URL with the same headers, is a mistake; wi
       writeFileSync(config, `upstreams: [${upstreams}]\n`)
       return (await run(t, ['check', config])).err
     }
-    const twice = (at: number,
-      first: number): string => `varve: the configuration in ${config} has a mistake:\n  upstreams.${at}.url: expected another URL, or other headers, than those of upstreams.${first}: remove one of the two\n`
-    t.equal(await check('{ name: a, url: "http://h:80/x" }, { url: "http://i" }, { name: b, url: "http://H/x/" }'),
-      twice(2, 0))
-    t.equal(await check('{ url: "http://h", headers: { A: x, b: y } }, { url: "http://h", headers: { B: y, a: x } }'),
-      twice(1, 0))
-    t.equal(await check('{ url: "http://h", headers: { a: x } }, { url: "http://h", headers: { a: y } }, { url: "http://h" }, { url: "http://h/x" }, { url: "https://h" }'), '')
+    const twice = (at: number, first: number): string =>
+      `varve: the configuration in ${config} has a mistake:\n  upstreams.${at}.url: expected another URL, or ` +
+      `other headers, than those of upstreams.${first}: remove one of the two\n`
+    t.equal(
+      await check('{ name: a, url: "http://h:80/x" }, { url: "http://i" }, { name: b, url: "http://H/x/" }'),
+      twice(2, 0)
+    )
+    t.equal(
+      await check('{ url: "http://h", headers: { A: x, b: y } }, { url: "http://h", headers: { B: y, a: x } }'),
+      twice(1, 0)
+    )
+    t.equal(
+      await check(
+        '{ url: "http://h", headers: { a: x } }, { url: "http://h", headers: { a: y } }, { url: "http://h" ' +
+          '}, { url: "http://h/x" }, { url: "https://h" }'
+      ),
+      ''
+    )
     t.match(await run(t, ['serve', '--upstream', 'http://h', '--upstream', 'http://h/']), {
       code: 2,
       err: /^ {2}upstreams\.1\.url \(from --upstream\): expected another URL/m
@@ -142,4 +187,5 @@ t.test('one upstream twice, the same URL with the same headers, is a mistake; wi
       code: 2,
       err: /^ {2}upstreams\.1\.url \(from VARVE_UPSTREAM\): expected another URL/m
     })
-  })
+  }
+)

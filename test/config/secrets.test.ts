@@ -16,7 +16,10 @@ import { check, seeded } from '../support/properties.js'
 
 const reference = (inside: string): string => `\${${inside}}`
 
-/** What is said of a configuration, of which something else is wrong anyhow, so that something is said also where a text may stand: its mistakes, or nothing where it has none. */
+/**
+ * What is said of a configuration, of which something else is wrong anyhow, so that something is said also where a text
+ * may stand: its mistakes, or nothing where it has none.
+ */
 function saidOf (environment: Environment, flags: Flags): string | undefined {
   try {
     loadConfig(environment, flags)
@@ -37,19 +40,80 @@ function written (dir: string, config: unknown): string {
 /** All that a command prints. */
 function printed (environment: Environment, run: (io: Io) => unknown): string {
   let text = ''
-  const add = (more: string | Uint8Array): void => { text += String(more) }
-  run({ environment, in: () => process.stdin, out: add, err: add, isTerminal: true, hasLostTerminal: () => false, program: { file: '', flags: [] }, onSignal: () => {}, onFault: () => {}, waitingBytes: () => 0, exit: () => {} })
+  const add = (more: string | Uint8Array): void => {
+    text += String(more)
+  }
+  run({
+    environment,
+    in: () => process.stdin,
+    out: add,
+    err: add,
+    isTerminal: true,
+    hasLostTerminal: () => false,
+    program: { file: '', flags: [] },
+    onSignal: () => {},
+    onFault: () => {},
+    waitingBytes: () => 0,
+    exit: () => {}
+  })
   return text
 }
 
 // A secret as it is given out: letters and digits. What it is wrapped in is how it gets where it does not belong.
-const secret = fc.tuple(fc.constantFrom('q', 'Zk', 'X'), fc.integer({ min: 10, max: 99 }), fc.stringMatching(/^[A-Za-z0-9]{6,40}$/)).map(parts => parts.join(''))
+const secret = fc.tuple(
+  fc.constantFrom('q', 'Zk', 'X'),
+  fc.integer({ min: 10, max: 99 }),
+  fc.stringMatching(/^[A-Za-z0-9]{6,40}$/)
+).map(parts => parts.join(''))
 const wraps: ReadonlyArray<(secret: string) => string> = [
-  text => text, text => `Bearer ${text}`, text => `redis://:${text}@h:1`, text => `redis://u:1/${text}@h`, text => `http://${text}:${text}@h`, text => `http://u:1/${text}@h`, text => `https://h/${text}?key=${text}#${text}`,
-  text => `${text}@h:6379`, text => `u:${text}@h:6379`, text => `${text}:`, text => `: ${text}`, text => `${text}\n${text}`, text => `${text}\0`, text => `"${text}`, text => `'${text}`, text => `{${text}}`, text => `[ ${text}`, text => `{{ ${text} }}`,
-  text => `*${text}`, text => `&${text} ${text}`, text => `!${text} ${text}`, text => `!<${text}> 1`, text => `%${text}`, text => `\n%${text} 1\n`, text => `\n%TAG ${text} ${text}\n---\n`, text => `\n%YAML ${text}\n---\n`, text => `@${text}`, text => `\`${text}`, text => `|${text}`, text => `>-${text}\n ${text}`,
-  text => `? ${text}`, text => `? {${text}: 1}\n: 2\n`, text => `- ${text}`, text => `"\\${text}"`, text => `<<: ${text}`, text => `\t${text}`, text => `--- ${text}\n`, text => `${text} # ${text}`, text => `# ${text}`, text => `-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----\n`,
-  text => `${text}é`, text => `${text} ${text}`, text => `0x${text}`, text => `$${text}`, text => `$\{${text}-}`, text => `$\{file:/nowhere/x}${text}`, text => `$\{file:}${text}`, text => `$\{NO_SUCH}${text}`
+  text => text,
+  text => `Bearer ${text}`,
+  text => `redis://:${text}@h:1`,
+  text => `redis://u:1/${text}@h`,
+  text => `http://${text}:${text}@h`,
+  text => `http://u:1/${text}@h`,
+  text => `https://h/${text}?key=${text}#${text}`,
+  text => `${text}@h:6379`,
+  text => `u:${text}@h:6379`,
+  text => `${text}:`,
+  text => `: ${text}`,
+  text => `${text}\n${text}`,
+  text => `${text}\0`,
+  text => `"${text}`,
+  text => `'${text}`,
+  text => `{${text}}`,
+  text => `[ ${text}`,
+  text => `{{ ${text} }}`,
+  text => `*${text}`,
+  text => `&${text} ${text}`,
+  text => `!${text} ${text}`,
+  text => `!<${text}> 1`,
+  text => `%${text}`,
+  text => `\n%${text} 1\n`,
+  text => `\n%TAG ${text} ${text}\n---\n`,
+  text => `\n%YAML ${text}\n---\n`,
+  text => `@${text}`,
+  text => `\`${text}`,
+  text => `|${text}`,
+  text => `>-${text}\n ${text}`,
+  text => `? ${text}`,
+  text => `? {${text}: 1}\n: 2\n`,
+  text => `- ${text}`,
+  text => `"\\${text}"`,
+  text => `<<: ${text}`,
+  text => `\t${text}`,
+  text => `--- ${text}\n`,
+  text => `${text} # ${text}`,
+  text => `# ${text}`,
+  text => `-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----\n`,
+  text => `${text}é`,
+  text => `${text} ${text}`,
+  text => `0x${text}`,
+  text => `$${text}`,
+  text => `$\{${text}-}`,
+  text => `$\{file:/nowhere/x}${text}`,
+  text => `$\{file:}${text}`,
+  text => `$\{NO_SUCH}${text}`
 ]
 const wrapped = fc.tuple(secret, fc.constantFrom(...wraps)).map(([text, wrap]) => ({ text, given: wrap(text) }))
 
@@ -62,7 +126,12 @@ const whole = configSchema.parse({
 })
 
 function placesIn (value: unknown, path: readonly string[] = []): Array<readonly string[]> {
-  return [path, ...(typeof value === 'object' && value !== null ? Object.entries(value).flatMap(([key, item]) => placesIn(item, [...path, key])) : [])]
+  return [
+    path,
+    ...(typeof value === 'object' && value !== null
+      ? Object.entries(value).flatMap(([key, item]) => placesIn(item, [...path, key]))
+      : [])
+  ]
 }
 
 // Every key of the configuration, every map and list around one, and every place in a list.
@@ -72,11 +141,24 @@ function valueAt (tree: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], tree)
 }
 
-// What can be put at a place: the text, in a list, as a key's value, as a key, as a key's name with the value that was there.
+// What can be put at a place: the text, in a list, as a key's value, as a key, as a key's name with the value that was
+// there.
 const ways: ReadonlyArray<(given: string, before: unknown) => unknown> = [
-  given => given, given => [given], given => [[given]], given => ({ key: given }), given => ({ [given]: null }), given => ({ [given]: 1 }), given => ({ [given]: { [given]: given } }),
-  (given, before) => typeof before === 'object' && !Array.isArray(before) ? { ...before, [given]: given } : [{ name: given, key: given }, { name: given, key: given }, { url: given, headers: { [given]: given } }],
-  (given, before) => typeof before === 'object' && !Array.isArray(before) ? { ...before, [given]: reference('NO_SUCH') } : [{ name: [given], key: [given] }, { name: [given], key: [given] }]
+  given => given,
+  given => [given],
+  given => [[given]],
+  given => ({ key: given }),
+  given => ({ [given]: null }),
+  given => ({ [given]: 1 }),
+  given => ({ [given]: { [given]: given } }),
+  (given, before) =>
+    typeof before === 'object' && !Array.isArray(before)
+      ? { ...before, [given]: given }
+      : [{ name: given, key: given }, { name: given, key: given }, { url: given, headers: { [given]: given } }],
+  (given, before) =>
+    typeof before === 'object' && !Array.isArray(before)
+      ? { ...before, [given]: reference('NO_SUCH') }
+      : [{ name: [given], key: [given] }, { name: [given], key: [given] }]
 ]
 
 function put (path: readonly string[], way: typeof ways[number], given: string): unknown {
@@ -89,21 +171,35 @@ function put (path: readonly string[], way: typeof ways[number], given: string):
 t.test(`a secret that stands in any place of the file, in any form, is in no mistake (${seeded})`, async t => {
   const dir = t.testdir({})
   let refused = 0
-  check(fc.property(wrapped, fc.constantFrom(...places), fc.constantFrom(...ways), ({ text, given }, path, way) => {
-    const said = saidOf({}, { config: written(dir, put(path, way, given)), 'log-level': '' })
-    refused += said === undefined ? 0 : 1
-    return said !== undefined && !said.includes(text)
-  }), 120)
+  check(
+    fc.property(wrapped, fc.constantFrom(...places), fc.constantFrom(...ways), ({ text, given }, path, way) => {
+      const said = saidOf({}, { config: written(dir, put(path, way, given)), 'log-level': '' })
+      refused += said === undefined ? 0 : 1
+      return said !== undefined && !said.includes(text)
+    }),
+    120
+  )
   t.ok(refused >= 120)
 })
 
 t.test(`nor where it came there from the environment, or from a file of its own (${seeded})`, async t => {
   const dir = t.testdir({})
-  check(fc.property(wrapped, fc.constantFrom(...places), fc.constantFrom('S', `file:${join(dir, 'secret')}`), ({ text, given }, path, from) => {
-    writeFileSync(join(dir, 'secret'), given)
-    const said = saidOf({ S: given }, { config: written(dir, put(path, () => `a${reference(from)}`, '')), 'log-level': '' })
-    return said !== undefined && !said.includes(text)
-  }), 50)
+  check(
+    fc.property(
+      wrapped,
+      fc.constantFrom(...places),
+      fc.constantFrom('S', `file:${join(dir, 'secret')}`),
+      ({ text, given }, path, from) => {
+        writeFileSync(join(dir, 'secret'), given)
+        const said = saidOf({ S: given }, {
+          config: written(dir, put(path, () => `a${reference(from)}`, '')),
+          'log-level': ''
+        })
+        return said !== undefined && !said.includes(text)
+      }
+    ),
+    50
+  )
   t.pass()
 })
 
@@ -111,22 +207,38 @@ t.test(`nor where it breaks the file, wherever it was put in (${seeded})`, async
   const dir = t.testdir({})
   const text = stringify(whole)
   let broken = 0
-  check(fc.property(wrapped, fc.nat(text.length), ({ text: core, given }, at) => {
-    const said = saidOf({}, { config: written(dir, text.slice(0, at) + given + text.slice(at)), 'log-level': '' })
-    broken += /line \d+, column \d+/.test(said ?? '') ? 1 : 0
-    return said !== undefined && !said.includes(core)
-  }), 120)
+  check(
+    fc.property(wrapped, fc.nat(text.length), ({ text: core, given }, at) => {
+      const said = saidOf({}, { config: written(dir, text.slice(0, at) + given + text.slice(at)), 'log-level': '' })
+      broken += /line \d+, column \d+/.test(said ?? '') ? 1 : 0
+      return said !== undefined && !said.includes(core)
+    }),
+    120
+  )
   t.ok(broken > 30, 'many of them are no YAML')
 })
 
 t.test(`nor where it was given by a flag or a variable of another meaning (${seeded})`, async t => {
   const variables = ['VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_ADMIN', 'VARVE_REDIS', 'VARVE_WORKERS', 'VARVE_LOG_LEVEL']
   const flags = ['upstream', 'listen', 'admin', 'redis', 'workers', 'log-level'] as const
-  check(fc.property(wrapped, fc.constantFrom(...variables), fc.constantFrom(...flags), ({ text, given }, variable, flag) => {
-    const byVariable = saidOf({ [variable]: given }, { [variable === 'VARVE_WORKERS' ? 'log-level' : 'workers']: 'none' })
-    const byFlag = saidOf({}, { [flag === 'workers' ? 'log-level' : 'workers']: 'none', [flag]: flag === 'upstream' ? [given, given] : given })
-    return byVariable !== undefined && byFlag !== undefined && !`${byVariable}${byFlag}`.includes(text)
-  }), 200)
+  check(
+    fc.property(
+      wrapped,
+      fc.constantFrom(...variables),
+      fc.constantFrom(...flags),
+      ({ text, given }, variable, flag) => {
+        const byVariable = saidOf({ [variable]: given }, {
+          [variable === 'VARVE_WORKERS' ? 'log-level' : 'workers']: 'none'
+        })
+        const byFlag = saidOf({}, {
+          [flag === 'workers' ? 'log-level' : 'workers']: 'none',
+          [flag]: flag === 'upstream' ? [given, given] : given
+        })
+        return byVariable !== undefined && byFlag !== undefined && !`${byVariable}${byFlag}`.includes(text)
+      }
+    ),
+    200
+  )
   t.pass()
 })
 
@@ -135,37 +247,59 @@ t.test(`a secret in its place is in no word of check, explain and banner, howeve
   const inPlace = (text: string, name: string): unknown => ({
     ...whole,
     admin: { token: text },
-    upstreams: [{ url: `https://h/${text}`, headers: { authorization: `Bearer ${text}`, [`x-${name}`]: text } }, { name: 'b', url: 'http://i' }],
+    upstreams: [{ url: `https://h/${text}`, headers: { authorization: `Bearer ${text}`, [`x-${name}`]: text } }, {
+      name: 'b',
+      url: 'http://i'
+    }],
     clients: { required: true, keys: [{ name: 'shown', key: text }] },
     cache: { redis: { sentinel: { name: 'm', hosts: ['h:1'], password: text }, password: text } }
   })
-  check(fc.property(secret, fc.constantFrom<'plain' | 'variable' | 'file'>('plain', 'variable', 'file'), (text, how) => {
-    writeFileSync(join(dir, 'secret'), `${text}\n`)
-    const given = { plain: text, variable: reference('SECRET'), file: reference(`file:${join(dir, 'secret')}`) }[how]
-    const environment = { SECRET: text }
-    const config = written(dir, inPlace(given, text))
-    const loaded = loadConfig(environment, { config })
-    const shared = loadConfig({}, { redis: `redis://${text}:${text}@h:1/2`, upstream: [`http://h/${text}`] })
-    const shown = [
-      printed(environment, io => checkCommand(config, io)),
-      printed(environment, io => explain({ method: 'GET', target: '/v1', data: undefined, accept: undefined, config }, io)),
-      bannerOf({ url: '', adminUrl: '' }, loaded),
-      bannerOf({ url: '', adminUrl: '' }, shared),
-      JSON.stringify(maskSecrets(shared.config))
-    ]
-    const isTaken = loaded.config.admin.token === text && loaded.config.clients.keys[0]?.key === text && loaded.config.upstreams[0]?.headers['authorization'] === `Bearer ${text}`
-    return isTaken && !shown.join('').includes(text) && /token: "\*\*\*"/.test(shown[0] ?? '') && /\nclients:\n[^]*key: "\*\*\*"/.test(shown[0] ?? '')
-  }), 50)
+  check(
+    fc.property(secret, fc.constantFrom<'plain' | 'variable' | 'file'>('plain', 'variable', 'file'), (text, how) => {
+      writeFileSync(join(dir, 'secret'), `${text}\n`)
+      const given = { plain: text, variable: reference('SECRET'), file: reference(`file:${join(dir, 'secret')}`) }[how]
+      const environment = { SECRET: text }
+      const config = written(dir, inPlace(given, text))
+      const loaded = loadConfig(environment, { config })
+      const shared = loadConfig({}, { redis: `redis://${text}:${text}@h:1/2`, upstream: [`http://h/${text}`] })
+      const shown = [
+        printed(environment, io => checkCommand(config, io)),
+        printed(
+          environment,
+          io => explain({ method: 'GET', target: '/v1', data: undefined, accept: undefined, config }, io)
+        ),
+        bannerOf({ url: '', adminUrl: '' }, loaded),
+        bannerOf({ url: '', adminUrl: '' }, shared),
+        JSON.stringify(maskSecrets(shared.config))
+      ]
+      const isTaken = loaded.config.admin.token === text && loaded.config.clients.keys[0]?.key === text &&
+        loaded.config.upstreams[0]?.headers['authorization'] === `Bearer ${text}`
+      return isTaken && !shown.join('').includes(text) && /token: "\*\*\*"/.test(shown[0] ?? '') &&
+        /\nclients:\n[^]*key: "\*\*\*"/.test(shown[0] ?? '')
+    }),
+    50
+  )
   t.pass()
 })
 
 t.test('a value, or a part of it, is the text of a file without the line break at its end, and read anew with each load', async t => {
-  const dir = t.testdir({ one: 'first\n', windows: 'second\r\n', lines: 'a\nb\n\n', digits: '0012', nil: 'null', bom: '\ufeffthird\n', ref: 'a $' + '{file:/nowhere} b $' + '{HOME}' })
+  const dir = t.testdir({
+    one: 'first\n',
+    windows: 'second\r\n',
+    lines: 'a\nb\n\n',
+    digits: '0012',
+    nil: 'null',
+    bom: '\ufeffthird\n',
+    ref: 'a $' + '{file:/nowhere} b $' + '{HOME}'
+  })
   symlinkSync(join(dir, 'one'), join(dir, 'link'))
   const from = (file: string): string => reference(`file:${join(dir, file)}`)
   const config = written(dir, {
     admin: { token: from('link') },
-    upstreams: [{ url: 'http://h', headers: { a: `Bearer ${from('windows')}, ${from('one')} ${reference('X')}`, b: from('bom'), c: from('ref') } }],
+    upstreams: [{
+      url: 'http://h',
+      headers: { a: `Bearer ${from('windows')}, ${from('one')} ${reference('X')}`, b: from('bom'), c: from('ref') }
+    }],
     cache: { redis: { url: 'redis://h', username: from('nil'), password: from('lines') } },
     clients: { keys: [{ name: 'n', key: from('digits') }] }
   })
@@ -188,7 +322,10 @@ t.test('a path is relative to the process, as that of every other file is', asyn
 
 t.test('what a file holds is text: where a number belongs it is a mistake, and not a number', async t => {
   const dir = t.testdir({ n: '7' })
-  t.match(saidOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }), /^workers: expected a number, got a text\n/)
+  t.match(
+    saidOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }),
+    /^workers: expected a number, got a text\n/
+  )
 })
 
 t.test('a file that cannot be taken is a mistake with the key and the file in it, and nothing of what it holds', async t => {
@@ -198,68 +335,128 @@ t.test('a file that cannot be taken is a mistake with the key and the file in it
   writeFileSync(join(dir, 'bytes'), Buffer.from([0x73, 0x33, 0x63, 0xff]))
   execFileSync('mkfifo', [join(dir, 'pipe')])
   const cases: ReadonlyArray<[string, string]> = [
-    ['missing', 'cannot be read (ENOENT)'], ['empty/x', 'cannot be read (ENOTDIR)'], ['empty', 'is empty'], ['break', 'is empty'], ['nul', 'holds a NUL byte'],
-    ['bytes', 'is no UTF-8 text'], ['long', 'is larger than 64 KiB'], ['folder', 'is no plain file'], ['pipe', 'is no plain file']
+    ['missing', 'cannot be read (ENOENT)'],
+    ['empty/x', 'cannot be read (ENOTDIR)'],
+    ['empty', 'is empty'],
+    ['break', 'is empty'],
+    ['nul', 'holds a NUL byte'],
+    ['bytes', 'is no UTF-8 text'],
+    ['long', 'is larger than 64 KiB'],
+    ['folder', 'is no plain file'],
+    ['pipe', 'is no plain file']
   ]
   for (const [file, fault] of cases) {
     const path = join(dir, file)
-    t.equal(saidOf({}, { config: written(dir, { admin: { token: `a ${reference(`file:${path}`)}` } }) })?.split('\n')[0], `admin.token: the file "${path}" ${fault}`)
+    t.equal(
+      saidOf({}, { config: written(dir, { admin: { token: `a ${reference(`file:${path}`)}` } }) })?.split('\n')[0],
+      `admin.token: the file "${path}" ${fault}`
+    )
   }
-  t.equal(loadConfig({}, { config: written(dir, { admin: { token: reference(`file:${join(dir, 'full')}`) } }) }).config.admin.token?.length, 65_536)
-  t.match(saidOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }), /^admin\.token: expected a } after \$\{file:\n/)
-  t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }), /^admin\.token: expected the path of a file after \$\{file:\n/)
-  t.match(saidOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }), /^admin\.token: the file "a\\u0000b" cannot be read \(ERR_INVALID_ARG_VALUE\)\n/)
+  t.equal(
+    loadConfig({}, { config: written(dir, { admin: { token: reference(`file:${join(dir, 'full')}`) } }) }).config.admin
+      .token?.length,
+    65_536
+  )
+  t.match(
+    saidOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }),
+    /^admin\.token: expected a } after \$\{file:\n/
+  )
+  t.match(
+    saidOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }),
+    /^admin\.token: expected the path of a file after \$\{file:\n/
+  )
+  t.match(
+    saidOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }),
+    /^admin\.token: the file "a\\u0000b" cannot be read \(ERR_INVALID_ARG_VALUE\)\n/
+  )
 })
 
 t.test('what came from a file is not shown wherever it stands, and what a flag has taken the place of is no matter', async t => {
   const dir = t.testdir({ user: 'u53r', url: 'http://127.0.0.1:1', address: '127.0.0.1:9' })
   mkdirSync(join(dir, 'dir'))
   const from = (file: string): string => reference(`file:${join(dir, file)}`)
-  const config = written(dir, { listen: from('address'), upstreams: [{ url: from('url'), headers: { 'a.b': from('user') } }], cache: { redis: { url: 'redis://h', username: from('user') } } })
+  const config = written(dir, {
+    listen: from('address'),
+    upstreams: [{ url: from('url'), headers: { 'a.b': from('user') } }],
+    cache: { redis: { url: 'redis://h', username: from('user') } }
+  })
   const text = printed({}, io => checkCommand(config, io))
   t.match(text, /^listen: "\*\*\*"\n/)
   t.match(text, /username: "\*\*\*"/)
   t.match(text, /upstreams:\n {2}- url: "\*\*\*"\n {4}headers:\n {6}"\*\*\* \(header 1\)": "\*\*\*"\n/)
-  t.notMatch(printed({ VARVE_UPSTREAM: 'http://h:5', VARVE_LISTEN: 'h:6' }, io => checkCommand(config, io)), /u53r|127\.0\.0\.1:1\b/)
+  t.notMatch(
+    printed({ VARVE_UPSTREAM: 'http://h:5', VARVE_LISTEN: 'h:6' }, io => checkCommand(config, io)),
+    /u53r|127\.0\.0\.1:1\b/
+  )
 })
 
 t.test('a host with a user or a password before it is none, and neither is a URL whose password has a slash in it', async t => {
   const dir = t.testdir({})
-  for (const redis of ['{ cluster: ["s3cret@h:6379"] }', '{ sentinel: { name: m, hosts: ["s3cret@h:6379"] } }', '{ url: "redis://u:1/s3cret@h" }', '{ url: "redis://h/s3cret" }']) {
+  for (
+    const redis of [
+      '{ cluster: ["s3cret@h:6379"] }',
+      '{ sentinel: { name: m, hosts: ["s3cret@h:6379"] } }',
+      '{ url: "redis://u:1/s3cret@h" }',
+      '{ url: "redis://h/s3cret" }'
+    ]
+  ) {
     const said = saidOf({}, { config: written(dir, `cache: { redis: ${redis} }`) })
     t.match(said, /^cache\.redis\./, redis)
     t.notMatch(said, /s3cret/)
   }
-  for (const listen of ['s3cret@h:1', 'h:1:2', '*:1']) t.match(saidOf({}, { listen }), /^listen \(from --listen\): expected HOST:PORT/)
-  for (const listen of ['h:1', 'my_host.local-1:0', 'münchen.example:1', '[::1]:2', '127.0.0.1:65535']) t.equal(loadConfig({}, { listen }).config.listen, listen)
+  for (const listen of ['s3cret@h:1', 'h:1:2', '*:1']) {
+    t.match(saidOf({}, { listen }), /^listen \(from --listen\): expected HOST:PORT/)
+  }
+  for (const listen of ['h:1', 'my_host.local-1:0', 'münchen.example:1', '[::1]:2', '127.0.0.1:65535']) {
+    t.equal(loadConfig({}, { listen }).config.listen, listen)
+  }
 })
 
 t.test('names and keys of clients are their own, a key can travel in a header, and where one is required there is one', async t => {
   const dir = t.testdir({})
-  const said = (clients: string): string => saidOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
+  const said = (clients: string): string =>
+    saidOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
   const key = 'expected a key of printable ASCII without blanks'
-  t.equal(said('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ').filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('of its own')).join('; '),
-    'clients.keys.2.name: expected a name of its own, but that of clients.keys.0 is the same; clients.keys.2.key: expected a key of its own, but that of clients.keys.0 is the same')
+  t.equal(
+    said('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ')
+      .filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('of its own')).join('; '),
+    'clients.keys.2.name: expected a name of its own, but that of clients.keys.0 is the same; ' +
+      'clients.keys.2.key: expected a key of its own, but that of clients.keys.0 is the same'
+  )
   t.equal(said('{ required: true }'), 'clients.keys: expected a key where one is required')
   t.equal(said('{ required: true, keys: [] }'), 'clients.keys: expected a key where one is required')
-  for (const text of ['', ' ', 'a b', 'a\\tb', 'é', 'a\\n', '\\x7f']) t.equal(said(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
+  for (const text of ['', ' ', 'a b', 'a\\tb', 'é', 'a\\n', '\\x7f']) {
+    t.equal(said(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
+  }
   t.equal(said('{ required: true, keys: [{ name: a, key: "!k~" }] }'), 'nothing')
   t.equal(said('{ required: false, keys: [] }'), 'nothing')
 })
 
 t.test('a name is shown that is made of words, as keys and headers are; what looks like a secret is not', async t => {
-  for (const name of ['authorization', 'x-api-key', 'requestsPerSecond', '__proto__', 'keep_alive']) t.ok(isNameLike(name), name)
-  for (const name of ['', 's3cret', 'Bearer x', 'a.b', 'x'.repeat(21), 'a-b-c-d-e-f', 'http://h', '0']) t.notOk(isNameLike(name), name)
+  for (const name of ['authorization', 'x-api-key', 'requestsPerSecond', '__proto__', 'keep_alive']) {
+    t.ok(isNameLike(name), name)
+  }
+  for (const name of ['', 's3cret', 'Bearer x', 'a.b', 'x'.repeat(21), 'a-b-c-d-e-f', 'http://h', '0']) {
+    t.notOk(isNameLike(name), name)
+  }
 })
 
 t.test('what YAML can say beyond texts, numbers, lists and maps is a mistake, and its sentence has nothing of the file in it', async t => {
   const dir = t.testdir({})
   const cases: ReadonlyArray<[string, RegExp]> = [
-    ['admin: &a { token: *a }', /varve\.yaml: expected values that are no part of themselves$/], ['admin: &a [*a]', /no part of themselves$/],
-    ['a: &x s3cret\n*x : 2', /line 2, column 1: With stringKeys, all keys must be strings$/], ['? { s3cret: 1 }\n: 2', /all keys must be strings$/],
-    ['admin: !!set { s3cret }', /unknown tag; a value that begins with ! stands in quotes$/], ['admin: !!omap [ s3cret: 1 ]', /unknown tag/], ['admin: { token: !!binary s3cret }', /unknown tag/], ['admin: { token: !s3cret x }', /unknown tag/],
-    ['admin: { token: "\\us3cr et" }', /unknown escape between double quotes; a backslash is written twice there$/], ['%s3cret x\n---\nworkers: 1', /line 1, column 1: unknown directive; a value that begins with % stands in quotes$/],
-    [`${'x'.repeat(1100)}s3cret: 1`, /a key is longer than 1,024 characters$/], ['admin: { token: @s3cret }', /a value that begins with such a sign stands in quotes$/], ['admin: |s3cret', /Block scalar header includes extra characters$/]
+    ['admin: &a { token: *a }', /varve\.yaml: expected values that are no part of themselves$/],
+    ['admin: &a [*a]', /no part of themselves$/],
+    ['a: &x s3cret\n*x : 2', /line 2, column 1: With stringKeys, all keys must be strings$/],
+    ['? { s3cret: 1 }\n: 2', /all keys must be strings$/],
+    ['admin: !!set { s3cret }', /unknown tag; a value that begins with ! stands in quotes$/],
+    ['admin: !!omap [ s3cret: 1 ]', /unknown tag/],
+    ['admin: { token: !!binary s3cret }', /unknown tag/],
+    ['admin: { token: !s3cret x }', /unknown tag/],
+    ['admin: { token: "\\us3cr et" }', /unknown escape between double quotes; a backslash is written twice there$/],
+    ['%s3cret x\n---\nworkers: 1', /line 1, column 1: unknown directive; a value that begins with % stands in quotes$/],
+    [`${'x'.repeat(1100)}s3cret: 1`, /a key is longer than 1,024 characters$/],
+    ['admin: { token: @s3cret }', /a value that begins with such a sign stands in quotes$/],
+    ['admin: |s3cret', /Block scalar header includes extra characters$/]
   ]
   for (const [text, expected] of cases) {
     const [said = ''] = saidOf({}, { config: written(dir, text) })?.split('\n') ?? []

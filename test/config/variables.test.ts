@@ -11,8 +11,10 @@ t.test('a mistyped VARVE_UPSTREM ends serve and check with 2 and names VARVE_UPS
   for (const argv of [serve, [...serve, '--sandbox'], ['check'], ['explain', 'GET', '/v1']]) {
     const { code, out, err } = await run(t, argv, { VARVE_UPSTREM: 'http://127.0.0.1:9' })
     t.same([code, out], [2, ''], argv.join(' '))
-    t.match(err,
-      /^ {2}VARVE_UPSTREM: unknown environment variable; the nearest known name is VARVE_UPSTREAM: rename the variable, or unset it$/m)
+    t.match(
+      err,
+      /^ {2}VARVE_UPSTREM: unknown environment variable; the nearest known name is VARVE_UPSTREAM: rename the variable, or unset it$/m
+    )
     t.notMatch(err, /127\.0\.0\.1:9/, 'the value may be a secret')
   }
 })
@@ -27,35 +29,68 @@ t.test('every unknown variable is a mistake of its own, also an empty one', asyn
   })
   t.match(said.err, /^varve: the configuration has 4 mistakes:\n/)
   for (const name of ['VARVE_DISK', 'VARVE_SANDOBX', 'VARVE_', 'VARVE_TOKEN']) {
-    t.match(said.err,
-    `\n  ${name}: unknown environment variable; the nearest known name is VARVE_`)
+    t.match(said.err, `\n  ${name}: unknown environment variable; the nearest known name is VARVE_`)
   }
   t.notMatch(said.err, /s3cret/)
 })
 
 t.test('the nearest name is the one with the fewest signs more, less, other or swapped', async t => {
   const nearest = (text: string): string => nearestOf(text, knownVariables)
-  t.same(['VARVE_UPSTREM', 'VARVE_UPSTREAMS', 'VARVE_LISTNE', 'VARVE_LOGLEVEL', 'VARVE_WORKER', 'VARVE_ADMN',
-    'VARVE_SANDOBX', 'VARVE_CONFIG_FILE'].map(nearest),
-  ['VARVE_UPSTREAM', 'VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_LOG_LEVEL', 'VARVE_WORKERS', 'VARVE_ADMIN',
-    'VARVE_SANDBOX', 'VARVE_CONFIG'])
+  t.same(
+    [
+      'VARVE_UPSTREM',
+      'VARVE_UPSTREAMS',
+      'VARVE_LISTNE',
+      'VARVE_LOGLEVEL',
+      'VARVE_WORKER',
+      'VARVE_ADMN',
+      'VARVE_SANDOBX',
+      'VARVE_CONFIG_FILE'
+    ].map(nearest),
+    [
+      'VARVE_UPSTREAM',
+      'VARVE_UPSTREAM',
+      'VARVE_LISTEN',
+      'VARVE_LOG_LEVEL',
+      'VARVE_WORKERS',
+      'VARVE_ADMIN',
+      'VARVE_SANDBOX',
+      'VARVE_CONFIG'
+    ]
+  )
 })
 
 t.test('variables that Kubernetes sets for Services called varve or varve-* are no mistake', async t => {
-  const of = (prefix: string): Record<string, string> => Object.fromEntries([
-    'SERVICE_HOST', 'SERVICE_PORT', 'SERVICE_PORT_HTTP_API', 'PORT', 'PORT_8080_TCP', 'PORT_8080_TCP_PROTO',
-    'PORT_8080_TCP_PORT', 'PORT_8080_TCP_ADDR', 'PORT_53_UDP', 'PORT_53_UDP_ADDR'
-  ].map(name => [`${prefix}_${name}`, 'tcp://10.0.0.1:8080']))
+  const of = (prefix: string): Record<string, string> =>
+    Object.fromEntries([
+      'SERVICE_HOST',
+      'SERVICE_PORT',
+      'SERVICE_PORT_HTTP_API',
+      'PORT',
+      'PORT_8080_TCP',
+      'PORT_8080_TCP_PROTO',
+      'PORT_8080_TCP_PORT',
+      'PORT_8080_TCP_ADDR',
+      'PORT_53_UDP',
+      'PORT_53_UDP_ADDR'
+    ].map(name => [`${prefix}_${name}`, 'tcp://10.0.0.1:8080']))
   t.equal(loadConfig({ ...of('VARVE'), ...of('VARVE_REDIS'), ...of('VARVE_ADMIN_2') }, {}).isSandbox, false)
-  for (const name of ['VARVE_PORTS', 'VARVE_SERVICE', 'VARVE_PORT_TCP', 'VARVE_PORT_8080', 'VARVE_REDISPORT',
-    'VARVE_port']) t.throws(() => loadConfig({ [name]: '1' }, {}), { message: new RegExp(`^${name}: unknown`) }, name)
+  for (
+    const name of ['VARVE_PORTS', 'VARVE_SERVICE', 'VARVE_PORT_TCP', 'VARVE_PORT_8080', 'VARVE_REDISPORT', 'VARVE_port']
+  ) t.throws(() => loadConfig({ [name]: '1' }, {}), { message: new RegExp(`^${name}: unknown`) }, name)
 })
 
 t.test('a name that the file refers to is known, be it VARVE_NODE_KEY, and one that it does not is not', async t => {
-  const config = join(t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://h", headers: { authorization: "Bearer $' + '{VARVE_NODE_KEY}" } }]' }), 'v.yaml')
+  const config = join(
+    t.testdir({
+      'v.yaml': 'upstreams: [{ url: "http://h", headers: { authorization: "Bearer $' + '{VARVE_NODE_KEY}" } }]'
+    }),
+    'v.yaml'
+  )
   t.equal(loadConfig({ VARVE_NODE_KEY: 'k' }, { config }).config.upstreams[0]?.headers['authorization'], 'Bearer k')
-  t.throws(() => loadConfig({ VARVE_NODE_KEY: 'k', VARVE_NODE_KEYS: 'k' }, { config }),
-    { message: /^VARVE_NODE_KEYS: unknown/ })
+  t.throws(() => loadConfig({ VARVE_NODE_KEY: 'k', VARVE_NODE_KEYS: 'k' }, { config }), {
+    message: /^VARVE_NODE_KEYS: unknown/
+  })
   t.throws(() => loadConfig({ VARVE_NODE_KEY: 'k' }, {}), { message: /^VARVE_NODE_KEY: unknown/ })
 })
 

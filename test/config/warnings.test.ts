@@ -9,18 +9,39 @@ const said = /reachable from other machines.*no admin\.token.*metrics and status
 
 t.test('an admin listener that other machines reach without a token is warned of, one on loopback or with a token is not', async t => {
   const warnings = (admin: object): readonly object[] => warningsOf(configSchema.parse({ admin }))
-  for (const listen of ['0.0.0.0:9464', '[::]:0', '10.0.0.7:9464', '[fd00::1]:9464', '[::ffff:10.0.0.7]:1', 'varve.example:9464', 'localhost.example:1']) {
+  for (
+    const listen of [
+      '0.0.0.0:9464',
+      '[::]:0',
+      '10.0.0.7:9464',
+      '[fd00::1]:9464',
+      '[::ffff:10.0.0.7]:1',
+      'varve.example:9464',
+      'localhost.example:1'
+    ]
+  ) {
     t.match(warnings({ listen }), [{ key: 'admin.listen', message: said }], listen)
     t.same(warnings({ listen, token: 'secret' }), [], `${listen} with a token`)
   }
-  for (const listen of ['127.0.0.1:9464', '127.8.9.1:0', '[::1]:9464', '[::ffff:127.0.0.1]:1', 'localhost:9464', 'LOCALHOST:1', 'a.localhost:1']) {
+  for (
+    const listen of [
+      '127.0.0.1:9464',
+      '127.8.9.1:0',
+      '[::1]:9464',
+      '[::ffff:127.0.0.1]:1',
+      'localhost:9464',
+      'LOCALHOST:1',
+      'a.localhost:1'
+    ]
+  ) {
     t.same(warnings({ listen }), [], listen)
   }
 })
 
 for (const workers of [1, 2]) {
   t.test(`the warning stands in the log at a start, once, with ${workers} worker(s)`, async t => {
-    const at = async (admin: object) => (await varveAtSandbox(t, {}, { workers, admin })).varve.log.filter(({ level }) => level === 40)
+    const at = async (admin: object) =>
+      (await varveAtSandbox(t, {}, { workers, admin })).varve.log.filter(({ level }) => level === 40)
     t.match(await at({ listen: '0.0.0.0:0' }), [{ key: 'admin.listen', msg: said }])
     t.same(await at({ listen: '0.0.0.0:0', token: 'secret' }), [])
     t.same(await at({ listen: '127.0.0.1:0' }), [])
@@ -28,9 +49,20 @@ for (const workers of [1, 2]) {
 }
 
 t.test('varve check warns on its error output, and still prints the settings and ends with 0', async t => {
-  const dir = t.testdir({ 'open.yaml': 'admin: { listen: "0.0.0.0:9464" }', 'closed.yaml': 'admin: { listen: "0.0.0.0:9464", token: s3cret }' })
+  const dir = t.testdir({
+    'open.yaml': 'admin: { listen: "0.0.0.0:9464" }',
+    'closed.yaml': 'admin: { listen: "0.0.0.0:9464", token: s3cret }'
+  })
   const open = await run(t, ['check', join(dir, 'open.yaml')])
-  t.match(open, { code: 0, out: /^admin:\n {2}listen: 0\.0\.0\.0:9464$/m, err: /^varve: warning: admin\.listen: .*reachable from other machines.*\n$/ })
+  t.match(open, {
+    code: 0,
+    out: /^admin:\n {2}listen: 0\.0\.0\.0:9464$/m,
+    err: /^varve: warning: admin\.listen: .*reachable from other machines.*\n$/
+  })
   t.match(await run(t, ['check', join(dir, 'closed.yaml')]), { code: 0, err: '' })
-  t.match(await run(t, ['check'], { VARVE_ADMIN: '0.0.0.0:9464' }), { code: 0, err: /admin\.listen/ }, 'as in the image')
+  t.match(
+    await run(t, ['check'], { VARVE_ADMIN: '0.0.0.0:9464' }),
+    { code: 0, err: /admin\.listen/ },
+    'as in the image'
+  )
 })

@@ -10,7 +10,12 @@ import { until } from '../support/until.js'
 const modules = kindOf('modules')
 const index = { nth: 0, target: '/v1', type: 'application/json', stamps: head, body: '{"git_hash":"aaaa"}' }
 const te = ['transfer-encoding: chunked']
-const later = { ...head, 'x-aptos-ledger-version': '1000010', 'x-aptos-ledger-timestampusec': '5000100', 'x-aptos-block-height': '100001' }
+const later = {
+  ...head,
+  'x-aptos-ledger-version': '1000010',
+  'x-aptos-ledger-timestampusec': '5000100',
+  'x-aptos-block-height': '100001'
+}
 
 /** Asks for history that was never asked for before; what came, and under which position. */
 async function readNew ({ varve, next }: Stage): Promise<{ isTrue: boolean, version: string | undefined }> {
@@ -19,15 +24,22 @@ async function readNew ({ varve, next }: Stage): Promise<{ isTrue: boolean, vers
   const client = new WireClient(varve.url)
   const { status, body, lines } = await client.ask(modules.request(truth.nth))
   client.close()
-  return { isTrue: status === 200 && body === truth.body, version: lines.find(([name]) => name === 'x-node-ledger-version')?.[1] }
+  return {
+    isTrue: status === 200 && body === truth.body,
+    version: lines.find(([name]) => name === 'x-node-ledger-version')?.[1]
+  }
 }
 
 /** What must hold as soon as a node tells the truth again: reads are answered, under where the chain stands now. */
 async function recovers (stage: Stage, name: string): Promise<void> {
-  await until(async () => {
-    const { isTrue, version } = await readNew(stage)
-    return isTrue && version === stage.node.head['x-aptos-ledger-version']
-  }, `${name}: the truth is shown again`, 5000)
+  await until(
+    async () => {
+      const { isTrue, version } = await readNew(stage)
+      return isTrue && version === stage.node.head['x-aptos-ledger-version']
+    },
+    `${name}: the truth is shown again`,
+    5000
+  )
 }
 
 // Told of the head itself, where nothing is asked but where it stands.
@@ -37,17 +49,66 @@ const words: ReadonlyArray<readonly [string, Said]> = [
   ['no HTTP', ends('evil\r\n\r\n')],
   ['nothing', ends('')],
   ['surplus behind it', keeps(wire(index) + wire(index, { stamps: { 'x-aptos-ledger-version': '7' } }))],
-  ['positions in trailers', keeps(wire(index, { framing: te, body: chunked(index.body, 'x-aptos-ledger-version: 7\r\n') }))],
-  ['a transfer coding', ends(wire(index, { framing: ['transfer-encoding: gzip, chunked'], stamps: { 'x-aptos-ledger-version': '2000000' }, body: chunked(index.body) }))],
+  [
+    'positions in trailers',
+    keeps(wire(index, { framing: te, body: chunked(index.body, 'x-aptos-ledger-version: 7\r\n') }))
+  ],
+  [
+    'a transfer coding',
+    ends(
+      wire(index, {
+        framing: ['transfer-encoding: gzip, chunked'],
+        stamps: { 'x-aptos-ledger-version': '2000000' },
+        body: chunked(index.body)
+      })
+    )
+  ],
   ['no position', keeps(wire({ ...index, stamps: {} }))],
-  ['two positions', keeps(wire(index, { lines: Object.keys(head).map(name => `${name.replace('aptos', 'node')}: 7`) }))],
-  ['a time of 2^64-1', keeps(wire(index, { stamps: { 'x-aptos-ledger-timestampusec': '18446744073709551615', 'x-aptos-ledger-version': '18446744073709551615' } }))],
-  ['a time in the year 2100 and a later head', keeps(wire(index, { stamps: { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' } }))],
+  [
+    'two positions',
+    keeps(wire(index, { lines: Object.keys(head).map(name => `${name.replace('aptos', 'node')}: 7`) }))
+  ],
+  [
+    'a time of 2^64-1',
+    keeps(
+      wire(index, {
+        stamps: {
+          'x-aptos-ledger-timestampusec': '18446744073709551615',
+          'x-aptos-ledger-version': '18446744073709551615'
+        }
+      })
+    )
+  ],
+  [
+    'a time in the year 2100 and a later head',
+    keeps(
+      wire(index, {
+        stamps: { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' }
+      })
+    )
+  ],
   ['a version beyond u64', keeps(wire(index, { stamps: { 'x-aptos-ledger-version': '18446744073709551616' } }))],
   ['an oldest version above the head', keeps(wire(index, { stamps: { 'x-aptos-ledger-oldest-version': '1000001' } }))],
-  ...[204, 206, 301, 304, 307].map((code): [string, Said] => [`${code}`, keeps(wire(index, { first: `HTTP/1.1 ${code} Odd`, lines: ['location: /v1/evil'], stamps: { 'x-aptos-ledger-version': '2000000' }, ...((code === 204 || code === 304) && { framing: [], body: '' }) }))]),
+  ...[204, 206, 301, 304, 307].map((
+    code
+  ): [string, Said] => [
+    `${code}`,
+    keeps(
+      wire(index, {
+        first: `HTTP/1.1 ${code} Odd`,
+        lines: ['location: /v1/evil'],
+        stamps: { 'x-aptos-ledger-version': '2000000' },
+        ...((code === 204 || code === 304) && { framing: [], body: '' })
+      })
+    )
+  ]),
   ['a page of a gateway', keeps(wire({ ...index, stamps: {}, type: 'text/html', body: '<html>' }))],
-  ['a body over the limit', keeps(wire(index, { body: 'x'.repeat(1_500_000), stamps: { 'x-aptos-ledger-version': '7', 'x-aptos-chain-id': '300' } }))],
+  [
+    'a body over the limit',
+    keeps(
+      wire(index, { body: 'x'.repeat(1_500_000), stamps: { 'x-aptos-ledger-version': '7', 'x-aptos-chain-id': '300' } })
+    )
+  ],
   ['a head over the limit', ends(wire(index, { lines: [`x-evil: ${'x'.repeat(70_000)}`] }))],
   ['a release of 100 KB', keeps(wire(index, { body: `{"git_hash":"${'a'.repeat(100_000)}"}` }))]
 ]

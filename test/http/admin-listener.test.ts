@@ -21,7 +21,9 @@ async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.
     purging: { token: () => null, purge: async () => ({ everywhere: true }) },
     ...change
   })
-  t.teardown(async () => { await app.close() })
+  t.teardown(async () => {
+    await app.close()
+  })
   return await app.listen({ port: 0, host })
 }
 
@@ -34,9 +36,19 @@ interface Client {
 async function clientOf (t: Test, url: string, sent: string): Promise<Client> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
-  t.teardown(() => { socket.destroy() })
-  const client: Client = { socket, closed: new Promise(resolve => { socket.once('close', resolve) }), text: '' }
-  socket.on('error', () => {}).on('data', (chunk: Buffer) => { client.text += chunk.toString('latin1') })
+  t.teardown(() => {
+    socket.destroy()
+  })
+  const client: Client = {
+    socket,
+    closed: new Promise(resolve => {
+      socket.once('close', resolve)
+    }),
+    text: ''
+  }
+  socket.on('error', () => {}).on('data', (chunk: Buffer) => {
+    client.text += chunk.toString('latin1')
+  })
   await once(socket, 'connect')
   socket.write(sent)
   return client
@@ -48,11 +60,18 @@ t.test('a client that never ends its head or its body is answered 408 and closed
   const url = await listening(t, { purging: { token: () => 'secret', purge: async () => ({ everywhere: true }) } })
   const post = 'POST /purge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{'
   const began = performance.now()
-  const slow = await Promise.all(['', 'GET /healthz HTTP/1.1\r\nHost: lo', post].map(async sent => await clientOf(t, url, sent)))
-  await Promise.all(slow.map(async ({ closed }) => { await closed }))
+  const slow = await Promise.all(
+    ['', 'GET /healthz HTTP/1.1\r\nHost: lo', post].map(async sent => await clientOf(t, url, sent))
+  )
+  await Promise.all(slow.map(async ({ closed }) => {
+    await closed
+  }))
   t.ok(performance.now() - began < 10_000)
   for (const { text } of slow) {
-    t.match(text, /^HTTP\/1\.1 408 .*\r\n\r\n\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/s)
+    t.match(
+      text,
+      /^HTTP\/1\.1 408 .*\r\n\r\n\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/s
+    )
   }
 })
 
@@ -72,10 +91,14 @@ t.test('of more than 64 connections the longest idle one is closed, and the new 
   }
   const [first, ...others] = clients
   // Makes every other connection less idle than the first.
-  await new Promise(resolve => { setTimeout(resolve, 100) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 100)
+  })
   for (const { socket } of others) socket.write(wire('/healthz'))
   await until(() => others.every(({ text }) => statusesIn(text).length === 2), 'each is served again')
-  await new Promise(resolve => { setTimeout(resolve, 100) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 100)
+  })
   const late = await clientOf(t, url, wire('/healthz'))
   await until(() => late.text.endsWith('"alive"}'), 'the new one is served')
   await first?.closed
@@ -85,7 +108,9 @@ t.test('of more than 64 connections the longest idle one is closed, and the new 
 t.test('where all 64 connections wait for a response the new one is closed, and the operator is told', async t => {
   hurryClients(t, 20)
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
   const full: unknown[][] = []
   let asked = 0
   const url = await listening(t, {
@@ -94,7 +119,9 @@ t.test('where all 64 connections wait for a response the new one is closed, and 
       await held
       return { ready: true, degraded: [] }
     },
-    onFull: (...told) => { full.push(told) }
+    onFull: (...told) => {
+      full.push(told)
+    }
   })
   const clients = await Promise.all(Array.from({ length: 64 }, async () => await clientOf(t, url, wire('/readyz'))))
   await until(() => asked === 64, 'all wait')
@@ -110,22 +137,68 @@ t.test('where all 64 connections wait for a response the new one is closed, and 
 t.test('on loopback a Host that is no address, no localhost and not in admin.hosts is refused', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret', hosts: ['Admin.Example'] } })
   const { port } = new URL(varve.adminUrl)
-  const withHost = async (host: string, target = '/status.json') => await ask(varve.adminUrl, target, { headers: { host } })
-  for (const host of ['127.0.0.1', `127.0.0.1:${port}`, 'localhost', `LocalHost:${port}`, 'localhost:9', '[::1]', `[::1]:${port}`, '192.0.2.7:9464', 'admin.example', `ADMIN.example:${port}`]) {
+  const withHost = async (host: string, target = '/status.json') =>
+    await ask(varve.adminUrl, target, { headers: { host } })
+  for (
+    const host of [
+      '127.0.0.1',
+      `127.0.0.1:${port}`,
+      'localhost',
+      `LocalHost:${port}`,
+      'localhost:9',
+      '[::1]',
+      `[::1]:${port}`,
+      '192.0.2.7:9464',
+      'admin.example',
+      `ADMIN.example:${port}`
+    ]
+  ) {
     t.equal((await withHost(host)).status, 200, host)
   }
-  const strange = ['evil.example', `evil.example:${port}`, 'localhost.evil.example', 'evil-localhost', '127.0.0.1.evil.example', '1.2.3', '[evil.example]', '::1', '[::1', 'localhost:x', 'localhost:9:9', '127.0.0.1@evil.example', 'sub.admin.example', ' ']
+  const strange = [
+    'evil.example',
+    `evil.example:${port}`,
+    'localhost.evil.example',
+    'evil-localhost',
+    '127.0.0.1.evil.example',
+    '1.2.3',
+    '[evil.example]',
+    '::1',
+    '[::1',
+    'localhost:x',
+    'localhost:9:9',
+    '127.0.0.1@evil.example',
+    'sub.admin.example',
+    ' '
+  ]
   for (const host of strange) {
     for (const target of ['/status.json', '/metrics', '/healthz', '/readyz', '/status', '/nowhere']) {
       const got = await withHost(host, target)
-      t.match([got.status, got.headers['content-type'], JSON.parse(got.body)], [403, /^application\/json/, { message: /admin\.hosts/, error_code: 'web_framework_error', vm_error_code: null }], `${host} ${target}`)
+      t.match([got.status, got.headers['content-type'], JSON.parse(got.body)], [403, /^application\/json/, {
+        message: /admin\.hosts/,
+        error_code: 'web_framework_error',
+        vm_error_code: null
+      }], `${host} ${target}`)
     }
   }
-  t.match(await sendRaw(varve.adminUrl, 'GET /healthz HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n'), /^HTTP\/1\.1 403 /)
-  const purge = async (host: string) => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { host, authorization: 'Bearer secret' }, body: '{"all":true}' })
+  t.match(
+    await sendRaw(varve.adminUrl, 'GET /healthz HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n'),
+    /^HTTP\/1\.1 403 /
+  )
+  const purge = async (host: string) =>
+    await ask(varve.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { host, authorization: 'Bearer secret' },
+      body: '{"all":true}'
+    })
   t.match(await purge('evil.example'), { status: 403, body: /admin\.hosts/ })
   t.match(await purge('localhost'), { status: 200 })
-  await varve.exchange(configSchema.parse({ upstreams: [{ name: 'node', url: sandbox.url }], admin: { token: 'secret', hosts: ['evil.example'] } }))
+  await varve.exchange(
+    configSchema.parse({
+      upstreams: [{ name: 'node', url: sandbox.url }],
+      admin: { token: 'secret', hosts: ['evil.example'] }
+    })
+  )
   t.equal((await withHost('evil.example')).status, 200, 'a reload changes the names')
   t.equal((await withHost('admin.example')).status, 403)
 })

@@ -2,16 +2,29 @@ import { type ServerResponse } from 'node:http'
 import t from 'tap'
 import { BodyTurns } from '../../src/http/body-turns.js'
 
-const response = (change: { destroyed?: boolean } = {}): ServerResponse => ({ destroyed: false, ...change }) as ServerResponse
-const nextTurn = async (): Promise<void> => { await new Promise(resolve => { setImmediate(resolve) }) }
+const response = (change: { destroyed?: boolean } = {}): ServerResponse =>
+  ({ destroyed: false, ...change }) as ServerResponse
+const nextTurn = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
 
 t.test('large bodies are parsed in turns of the event loop, 256 KiB or one body in each, in their order', async t => {
   const turns = new BodyTurns()
   const done: string[] = []
   const gone = { destroyed: false }
   const leaving = Object.assign(response(), gone)
-  for (const [name, kib, to] of [['a', 1024, response()], ['b', 100, response()], ['gone', 1024, leaving], ['c', 156, response()], ['d', 20, response()]] as const) {
-    turns.take(kib * 1024, to).then(() => { done.push(name) }, t.fail)
+  for (
+    const [name, kib, to] of [['a', 1024, response()], ['b', 100, response()], ['gone', 1024, leaving], [
+      'c',
+      156,
+      response()
+    ], ['d', 20, response()]] as const
+  ) {
+    turns.take(kib * 1024, to).then(() => {
+      done.push(name)
+    }, t.fail)
   }
   t.same(done, [], 'not in the turn that they came in')
   Object.assign(leaving, { destroyed: true })
@@ -24,7 +37,9 @@ t.test('large bodies are parsed in turns of the event loop, 256 KiB or one body 
 
 t.test('at most 64 MiB of bodies wait for their turn, the rest is told to retry', async t => {
   const turns = new BodyTurns()
-  const waiting = Array.from({ length: 64 }, async () => { await turns.take(1024 * 1024, response()) })
+  const waiting = Array.from({ length: 64 }, async () => {
+    await turns.take(1024 * 1024, response())
+  })
   await t.rejects(turns.take(20_000, response()), { message: /overloaded/ })
   await waiting[0]
   await turns.take(20_000, response())

@@ -24,10 +24,30 @@ function inFiles (t: Test, cert = certificate, key = certificateKey) {
   const log: Array<Record<string, unknown>> = []
   const shown: Identity[] = []
   const clock = { ms: Date.parse(second.validFrom) + dayMs }
-  const held = new Certificate({ certFile, keyFile, terms, wallClockMs: () => clock.ms, log: pino({}, { write: line => log.push(JSON.parse(line)) }), everyMs: 3_600_000 })
+  const held = new Certificate({
+    certFile,
+    keyFile,
+    terms,
+    wallClockMs: () => clock.ms,
+    log: pino({}, { write: line => log.push(JSON.parse(line)) }),
+    everyMs: 3_600_000
+  })
   held.watch(identity => shown.push(identity))
-  t.teardown(() => { held.close() })
-  return { held, log, shown, clock, certFile, keyFile, write: (cert: string, key: string) => { writeFileSync(certFile, cert); writeFileSync(keyFile, key) } }
+  t.teardown(() => {
+    held.close()
+  })
+  return {
+    held,
+    log,
+    shown,
+    clock,
+    certFile,
+    keyFile,
+    write: (cert: string, key: string) => {
+      writeFileSync(certFile, cert)
+      writeFileSync(keyFile, key)
+    }
+  }
 }
 
 t.test('a renewed certificate is taken when it is found the same twice, and the log says until when it is valid', async t => {
@@ -40,7 +60,11 @@ t.test('a renewed certificate is taken when it is found the same twice, and the 
   await held.look()
   t.same(shown.map(({ cert }) => cert.toString()), [renewedCertificate])
   t.same([held.notAfterSeconds, held.complaints], [Date.parse(second.validTo) / 1000, []])
-  t.match(log, [{ level: 30, msg: 'a renewed certificate is in use', notAfter: new Date(second.validTo).toISOString() }])
+  t.match(log, [{
+    level: 30,
+    msg: 'a renewed certificate is in use',
+    notAfter: new Date(second.validTo).toISOString()
+  }])
   t.equal(log.length, 1)
 })
 
@@ -111,14 +135,27 @@ t.test('an operator is told days before the one in use ends, later where it is o
 })
 
 t.test('a pair that cannot be used is no start: two that do not belong together, and a key that is locked', async t => {
-  t.throws(() => inFiles(t, certificate, renewedKey), { message: /^tls\.certFile and tls\.keyFile are no certificate with its key: / })
-  t.throws(() => inFiles(t, renewedCertificate, lockedKey), { message: 'tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without' })
+  t.throws(() => inFiles(t, certificate, renewedKey), {
+    message: /^tls\.certFile and tls\.keyFile are no certificate with its key: /
+  })
+  t.throws(() => inFiles(t, renewedCertificate, lockedKey), {
+    message: 'tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without'
+  })
 })
 
 t.test('looks come by themselves, one at a time', async t => {
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-  const held = new Certificate({ certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem'), terms, wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }), everyMs: 5 })
-  t.teardown(() => { held.close() })
+  const held = new Certificate({
+    certFile: join(dir, 'c.pem'),
+    keyFile: join(dir, 'k.pem'),
+    terms,
+    wallClockMs: () => Date.parse(second.validFrom) + dayMs,
+    log: pino({ level: 'silent' }),
+    everyMs: 5
+  })
+  t.teardown(() => {
+    held.close()
+  })
   const shown: Identity[] = []
   held.watch(identity => shown.push(identity))
   writeFileSync(join(dir, 'k.pem'), renewedKey)
@@ -138,23 +175,50 @@ t.test('looks come by themselves, one at a time', async t => {
 
 /** A listener that shows a certificate kept as Kubernetes keeps secrets: behind a link that is turned. */
 async function listener (t: Test) {
-  const dir = t.testdir({ old: { 'c.pem': certificate, 'k.pem': certificateKey }, new: { 'c.pem': renewedCertificate, 'k.pem': renewedKey } })
+  const dir = t.testdir({
+    old: { 'c.pem': certificate, 'k.pem': certificateKey },
+    new: { 'c.pem': renewedCertificate, 'k.pem': renewedKey }
+  })
   const link = join(dir, 'now')
   symlinkSync(join(dir, 'old'), link)
-  const held = new Certificate({ certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem'), terms, wallClockMs: () => Date.parse(second.validFrom) + dayMs, log: pino({ level: 'silent' }) })
-  const server = createServer({ ...held.identity }, (_request, response) => { response.end('well') })
-  held.watch(identity => { server.setSecureContext(identity) })
+  const held = new Certificate({
+    certFile: join(link, 'c.pem'),
+    keyFile: join(link, 'k.pem'),
+    terms,
+    wallClockMs: () => Date.parse(second.validFrom) + dayMs,
+    log: pino({ level: 'silent' })
+  })
+  const server = createServer({ ...held.identity }, (_request, response) => {
+    response.end('well')
+  })
+  held.watch(identity => {
+    server.setSecureContext(identity)
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.teardown(() => { held.close(); server.closeAllConnections(); server.close() })
+  t.teardown(() => {
+    held.close()
+    server.closeAllConnections()
+    server.close()
+  })
   const { port } = server.address() as AddressInfo
   return {
     held,
-    turn: () => { symlinkSync(join(dir, 'new'), `${link}.next`); renameSync(`${link}.next`, link) },
+    turn: () => {
+      symlinkSync(join(dir, 'new'), `${link}.next`)
+      renameSync(`${link}.next`, link)
+    },
     to: async (options: ConnectionOptions = {}): Promise<TLSSocket> => {
       const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options })
-      t.teardown(() => { socket.destroy() })
-      await Promise.race([once(socket, 'secureConnect'), once(socket, 'error').then(([error]) => { throw error })])
+      t.teardown(() => {
+        socket.destroy()
+      })
+      await Promise.race([
+        once(socket, 'secureConnect'),
+        once(socket, 'error').then(([error]) => {
+          throw error
+        })
+      ])
       return socket
     }
   }
@@ -188,7 +252,9 @@ t.test('a connection that is open goes on with the old certificate, a new one se
 t.test('before and after a renewal no TLS below 1.2 is spoken, and nothing but HTTP/1.1', async t => {
   const { held, turn, to } = await listener(t)
   for (const when of ['before', 'after']) {
-    await t.rejects(to({ minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }), { message: /alert protocol version/ }, when)
+    await t.rejects(to({ minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }), {
+      message: /alert protocol version/
+    }, when)
     t.equal((await to({ ALPNProtocols: ['h2', 'http/1.1'] })).alpnProtocol, 'http/1.1')
     await t.rejects(to({ ALPNProtocols: ['h2'] }), { message: /no application protocol/ })
     turn()

@@ -21,15 +21,21 @@ interface Client {
   readonly closed: Promise<unknown>
   text: string
   /** Asks and waits for the answer. */
-  get (target: string): Promise<void>
+  get(target: string): Promise<void>
 }
 
 function clientOf (t: Test, { url }: TestVarve): Client {
   const { hostname, port, protocol } = new URL(url)
-  const socket = protocol === 'https:' ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false }) : connect(Number(port), hostname)
-  t.teardown(() => { socket.destroy() })
+  const socket = protocol === 'https:'
+    ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
+    : connect(Number(port), hostname)
+  t.teardown(() => {
+    socket.destroy()
+  })
   socket.on('error', () => {})
-  const closed = new Promise(resolve => { socket.once('close', resolve) })
+  const closed = new Promise(resolve => {
+    socket.once('close', resolve)
+  })
   const client: Client = {
     socket,
     closed,
@@ -40,7 +46,9 @@ function clientOf (t: Test, { url }: TestVarve): Client {
       await until(() => client.text.endsWith('[]'), 'an answer comes')
     }
   }
-  socket.on('data', (chunk: Buffer) => { client.text += chunk.toString('latin1') })
+  socket.on('data', (chunk: Buffer) => {
+    client.text += chunk.toString('latin1')
+  })
   return client
 }
 
@@ -51,15 +59,22 @@ function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
 
 async function idle (): Promise<void> {
   // A second and more, as hurried.
-  await new Promise(resolve => { setTimeout(resolve, 250) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 250)
+  })
 }
 
 async function holdingNode (t: Test): Promise<{ url: string, asked: string[], release: () => void }> {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
   const stub = await stubNode(t, (request, response) => {
-    if (request.url?.includes('600') === true) held.then(() => { ok(response, '[]') }, () => {})
-    else ok(response, '[]')
+    if (request.url?.includes('600') === true) {
+      held.then(() => {
+        ok(response, '[]')
+      }, () => {})
+    } else ok(response, '[]')
   })
   return { ...stub, release }
 }
@@ -94,10 +109,19 @@ for (const isSecure of [false, true]) {
     for (let nth = 0; nth < 3; nth++) await clientOf(t, varve).closed
     t.equal(await varve.metric(cut('full')), 3)
     t.equal(await varve.metric('varve_connections'), 3)
-    t.match(JSON.parse((await fetch(`${varve.adminUrl}/readyz`).then(async response => await response.text()))), { ready: true, degraded: ['there is no room for more connections of clients'] })
-    await until(() => varve.log.some(({ turnedAway, limit }) => Number(turnedAway) > 0 && limit === 3), 'the log tells of it')
+    t.match(JSON.parse(await fetch(`${varve.adminUrl}/readyz`).then(async response => await response.text())), {
+      ready: true,
+      degraded: ['there is no room for more connections of clients']
+    })
+    await until(
+      () => varve.log.some(({ turnedAway, limit }) => Number(turnedAway) > 0 && limit === 3),
+      'the log tells of it'
+    )
     node.release()
-    await until(() => [first, third, fourth].every(({ text }) => text.endsWith('[]')), 'those that have a place are answered')
+    await until(
+      () => [first, third, fourth].every(({ text }) => text.endsWith('[]')),
+      'those that have a place are answered'
+    )
     t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is not told each time')
   })
 }
@@ -110,7 +134,14 @@ for (const isSecure of [false, true]) {
     const varve = await varveAt(t, node.url, tls)
     const clients = [clientOf(t, varve), clientOf(t, varve), clientOf(t, varve)]
     for (const client of clients) await client.get(modules)
-    const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, limits: { connections: 1 }, ...tls })
+    const config = configSchema.parse({
+      listen: '127.0.0.1:0',
+      admin: { listen: '127.0.0.1:0' },
+      upstreams: [{ name: 'node', url: node.url }],
+      head: { pollMs: 600_000 },
+      limits: { connections: 1 },
+      ...tls
+    })
     await varve.exchange(config)
     await until(() => clients.filter(({ socket }) => socket.destroyed).length === 2, 'two of three end')
     await idle()
@@ -125,7 +156,9 @@ t.test('a connection on which nothing but blank lines come is cut off, though ea
   const varve = await varveAt(t, node.url)
   const client = clientOf(t, varve)
   await client.get(modules)
-  const drip = setInterval(() => { client.socket.write('\r\n') }, 50)
+  const drip = setInterval(() => {
+    client.socket.write('\r\n')
+  }, 50)
   await client.closed
   clearInterval(drip)
   t.equal(await varve.metric(cut('head')), 1)
@@ -138,7 +171,11 @@ t.test('who speaks no TLS to a listener of TLS, or ends its handshake, harms nob
   for (const text of [wire(modules), '\x16\x03\x01', '']) {
     const socket = connect(Number(port), hostname).on('error', () => {}).resume()
     await once(socket, 'connect')
-    if (text !== '') await new Promise(resolve => { socket.write(text, resolve) })
+    if (text !== '') {
+      await new Promise(resolve => {
+        socket.write(text, resolve)
+      })
+    }
     if (text.startsWith('GET')) await once(socket, 'close')
     else socket.destroy()
   }

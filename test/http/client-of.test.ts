@@ -1,7 +1,8 @@
 import t from 'tap'
 import { addressOf, clientOf, type Coming } from '../../src/http/client-of.js'
 
-const from = (remoteAddress: string | undefined, ip = remoteAddress): Coming => ({ ip, socket: { remoteAddress } }) as never
+const from = (remoteAddress: string | undefined, ip = remoteAddress): Coming =>
+  ({ ip, socket: { remoteAddress } }) as never
 
 t.test('a client is an IPv4 address, or the half of an IPv6 address that is one customer\'s', async t => {
   const cases: Array<[shown: string | undefined, address: string | undefined, client: string | undefined]> = [
@@ -14,7 +15,9 @@ t.test('a client is an IPv4 address, or the half of an IPv6 address that is one 
     ['fe80::1%eth0', 'fe80::1', 'fe80:0:0:0::/64'],
     [undefined, undefined, undefined]
   ]
-  for (const [shown, address, client] of cases) t.same([addressOf(from(shown)), clientOf(from(shown))], [address, client], shown ?? 'one that has left')
+  for (const [shown, address, client] of cases) {
+    t.same([addressOf(from(shown)), clientOf(from(shown))], [address, client], shown ?? 'one that has left')
+  }
 })
 
 t.test('what a proxy that is believed writes is read with its port, its brackets and whatever spelling; what is no address there is as if it had not been written', async t => {
@@ -30,5 +33,7 @@ t.test('what a proxy that is believed writes is read with its port, its brackets
     ['203.0.113.999', '10.0.0.1', '10.0.0.1'],
     ['', '10.0.0.1', '10.0.0.1']
   ]
-  for (const [written, address, client] of cases) t.same([addressOf(from('10.0.0.1', written)), clientOf(from('10.0.0.1', written))], [address, client], written)
+  for (const [written, address, client] of cases) {
+    t.same([addressOf(from('10.0.0.1', written)), clientOf(from('10.0.0.1', written))], [address, client], written)
+  }
 })

@@ -15,22 +15,51 @@ const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
 const from = (origin: string, how: Ask = {}): Ask => ({ ...how, headers: { ...how.headers, origin } })
-const corsNames = ({ headers }: Got): string[] => Object.keys(headers).filter(name => name.startsWith('access-control-'))
-const varies = ({ headers }: Got): string[] => (headers.vary ?? '').split(',').map(name => name.trim().toLowerCase()).filter(name => name !== '')
+const corsNames = ({ headers }: Got): string[] =>
+  Object.keys(headers).filter(name => name.startsWith('access-control-'))
+const varies = ({ headers }: Got): string[] =>
+  (headers.vary ?? '').split(',').map(name => name.trim().toLowerCase()).filter(name => name !== '')
 
 function asks (origin: string, method: string, names?: string): Ask {
-  return { method: 'OPTIONS', headers: { origin, 'access-control-request-method': method, ...(names !== undefined && { 'access-control-request-headers': names }) } }
+  return {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': method,
+      ...(names !== undefined && { 'access-control-request-headers': names })
+    }
+  }
 }
 
 /** What of an answer lets a page of an origin read it. */
 function letsRead (t: Test, got: Got, origin: string, name: string): void {
-  t.same(corsNames(got), ['access-control-allow-origin', 'access-control-allow-credentials', 'access-control-expose-headers'], name)
+  t.same(corsNames(got), [
+    'access-control-allow-origin',
+    'access-control-allow-credentials',
+    'access-control-expose-headers'
+  ], name)
   t.match(got.headers, { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' }, name)
   t.ok(varies(got).includes('origin'), name)
   t.equal(got.rawNames.filter(each => each.toLowerCase() === 'access-control-allow-origin').length, 1, name)
   // What a page may see without being told (Fetch, section 3.3.3), or is no business of its.
-  const seen = new Set(['cache-control', 'content-language', 'content-length', 'content-type', 'expires', 'last-modified', 'pragma', 'vary', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'content-encoding', 'allow', ...corsNames(got),
-    ...String(got.headers['access-control-expose-headers']).split(', ')])
+  const seen = new Set([
+    'cache-control',
+    'content-language',
+    'content-length',
+    'content-type',
+    'expires',
+    'last-modified',
+    'pragma',
+    'vary',
+    'date',
+    'connection',
+    'keep-alive',
+    'transfer-encoding',
+    'content-encoding',
+    'allow',
+    ...corsNames(got),
+    ...String(got.headers['access-control-expose-headers']).split(', ')
+  ])
   t.same(Object.keys(got.headers).filter(each => !seen.has(each)), [], `${name}: a page can see every line of it`)
 }
 
@@ -38,11 +67,28 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
   const { sandbox, varve } = await varveAtSandbox(t, {}, { limits: { bodyKb: 1 }, latest: { infoMs: 3_600_000 } })
   const cells = item('u64', '"8"', 'vector<0x42::game::Cell>')
   const known: ReadonlyArray<readonly [string, Ask, number, string | RegExp]> = [
-    [`${modules}&limit=3`, {}, 200, /stored/], [`${modules}&limit=3`, {}, 200, /hit/], [`${modules}&limit=3`, { headers: { 'if-none-match': '*' } }, 304, /hit/], [`${modules}&limit=3`, { method: 'HEAD' }, 200, /hit/], [`${modules}&limit=3`, { headers: { 'accept-encoding': 'br' } }, 200, /hit/],
-    [table, cells, 200, /stored/], [table, cells, 200, /hit/], ['/v1/blocks/by_version/2000', {}, 200, /stored/], ['/v1/blocks/by_version/2001', {}, 200, /hit|stored/],
-    [latest, {}, 200, /bypass/], ['/v1/info', {}, 200, /bypass/], ['/v1/info', {}, 200, /hit/], [`${stream}?limit=5`, {}, 200, /bypass/], [`${stream}?start=300&limit=5`, {}, 200, /stored/],
-    ['/v1/accounts/0x1/modules?ledger_version=99999999', {}, 404, /status/], ['/v1/accounts/0x1/modules?ledger_version=1', {}, 410, /gone/], [`${stream}?start=1`, {}, 500, /status/],
-    ['/v1/accounts/xyz/modules', {}, 400, /rejected/], [modules, { method: 'DELETE' }, 405, /rejected/], [table, { body: '{}' }, 415, /rejected/], [table, { ...cells, body: 'x'.repeat(2000) }, 413, /rejected/], [modules, { headers: { expect: 'x' } }, 417, /rejected/]
+    [`${modules}&limit=3`, {}, 200, /stored/],
+    [`${modules}&limit=3`, {}, 200, /hit/],
+    [`${modules}&limit=3`, { headers: { 'if-none-match': '*' } }, 304, /hit/],
+    [`${modules}&limit=3`, { method: 'HEAD' }, 200, /hit/],
+    [`${modules}&limit=3`, { headers: { 'accept-encoding': 'br' } }, 200, /hit/],
+    [table, cells, 200, /stored/],
+    [table, cells, 200, /hit/],
+    ['/v1/blocks/by_version/2000', {}, 200, /stored/],
+    ['/v1/blocks/by_version/2001', {}, 200, /hit|stored/],
+    [latest, {}, 200, /bypass/],
+    ['/v1/info', {}, 200, /bypass/],
+    ['/v1/info', {}, 200, /hit/],
+    [`${stream}?limit=5`, {}, 200, /bypass/],
+    [`${stream}?start=300&limit=5`, {}, 200, /stored/],
+    ['/v1/accounts/0x1/modules?ledger_version=99999999', {}, 404, /status/],
+    ['/v1/accounts/0x1/modules?ledger_version=1', {}, 410, /gone/],
+    [`${stream}?start=1`, {}, 500, /status/],
+    ['/v1/accounts/xyz/modules', {}, 400, /rejected/],
+    [modules, { method: 'DELETE' }, 405, /rejected/],
+    [table, { body: '{}' }, 415, /rejected/],
+    [table, { ...cells, body: 'x'.repeat(2000) }, 413, /rejected/],
+    [modules, { headers: { expect: 'x' } }, 417, /rejected/]
   ]
   for (const [target, how, code, outcome] of known) {
     const got = await varve.get(target, from(explorer, how))
@@ -51,16 +97,39 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
     t.match(got.headers['cache-status'], outcome, name)
     t.same(varies(got), ['accept', 'accept-encoding', 'origin'], name)
     letsRead(t, got, explorer, name)
-    if (target.includes('limit=3')) t.ok(got.headers['x-node-cursor'] && got.headers['x-aptos-cursor'], 'there is a cursor to see')
+    if (target.includes('limit=3')) {
+      t.ok(got.headers['x-node-cursor'] && got.headers['x-aptos-cursor'], 'there is a cursor to see')
+    }
   }
-  for (const [target, how, code] of [['/v1', {}, 200], ['/v1', { method: 'HEAD' }, 200], ['/v1/-/healthy', {}, 200], ['/v1/transactions/simulate', { body: '{}', headers: { 'content-type': 'application/json' } }, 404], ['/v1/view', { body: '{}', headers: { 'content-type': 'application/json' } }, 400], ['/v1/nowhere', {}, 404], ['/v2', {}, 404], ['/', { method: 'PUT' }, 404], ['/v1/x', { method: 'PUT' }, 405], ['/v1/%2e%2e/x', {}, 400], ['/v1/%', {}, 400]] as const) {
+  for (
+    const [target, how, code] of [
+      ['/v1', {}, 200],
+      ['/v1', { method: 'HEAD' }, 200],
+      ['/v1/-/healthy', {}, 200],
+      ['/v1/transactions/simulate', { body: '{}', headers: { 'content-type': 'application/json' } }, 404],
+      ['/v1/view', { body: '{}', headers: { 'content-type': 'application/json' } }, 400],
+      ['/v1/nowhere', {}, 404],
+      ['/v2', {}, 404],
+      ['/', { method: 'PUT' }, 404],
+      ['/v1/x', { method: 'PUT' }, 405],
+      ['/v1/%2e%2e/x', {}, 400],
+      ['/v1/%', {}, 400]
+    ] as const
+  ) {
     const got = await varve.get(target, from(explorer, how))
     t.equal(got.status, code, target)
     letsRead(t, got, explorer, target)
   }
   for (const kind of ['rateLimited', 'html', 'reset', 'garbage'] as const) {
     sandbox.faults.add({ kind, times: 3 })
-    for (const target of ['/v1/accounts/0x2/modules?ledger_version=2000', latest, '/v1/accounts/0x2', '/v1/accounts/0x2/transactions']) letsRead(t, await varve.get(target, from(explorer)), explorer, `${kind} ${target}`)
+    for (
+      const target of [
+        '/v1/accounts/0x2/modules?ledger_version=2000',
+        latest,
+        '/v1/accounts/0x2',
+        '/v1/accounts/0x2/transactions'
+      ]
+    ) letsRead(t, await varve.get(target, from(explorer)), explorer, `${kind} ${target}`)
     sandbox.faults.clear()
   }
 })
@@ -69,13 +138,25 @@ t.test('every response varies by Origin, so no shared cache hands a page a respo
   const { varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' }, limits: { bodyKb: 1 } })
   const json = { 'content-type': 'application/json' }
   const targets: ReadonlyArray<readonly [string, Ask, number]> = [
-    [modules, {}, 200], [modules, {}, 200], [modules, { headers: { 'if-none-match': '*' } }, 304],
-    [modules, { method: 'HEAD' }, 200], [modules, { headers: { 'accept-encoding': 'gzip' } }, 200],
+    [modules, {}, 200],
+    [modules, {}, 200],
+    [modules, { headers: { 'if-none-match': '*' } }, 304],
+    [modules, { method: 'HEAD' }, 200],
+    [modules, { headers: { 'accept-encoding': 'gzip' } }, 200],
     [modules, { headers: { referer: `${explorer}/page`, 'access-control-request-method': 'GET' } }, 200],
-    [table, item('u64', '"8"', 'vector<0x42::game::Cell>'), 200], [latest, {}, 200], ['/v1/info', {}, 200],
-    ['/v1/accounts/xyz/modules', {}, 400], ['/v1/accounts/0x1/modules?ledger_version=1', {}, 410],
-    [modules, { method: 'DELETE' }, 405], [modules, { method: 'OPTIONS' }, 405], [table, { body: 'x'.repeat(2000) }, 413],
-    ['/v1', {}, 200], ['/v1/-/healthy', {}, 200], ['/v1/nowhere', {}, 404], ['/v2', {}, 404], ['/v1/%', {}, 400],
+    [table, item('u64', '"8"', 'vector<0x42::game::Cell>'), 200],
+    [latest, {}, 200],
+    ['/v1/info', {}, 200],
+    ['/v1/accounts/xyz/modules', {}, 400],
+    ['/v1/accounts/0x1/modules?ledger_version=1', {}, 410],
+    [modules, { method: 'DELETE' }, 405],
+    [modules, { method: 'OPTIONS' }, 405],
+    [table, { body: 'x'.repeat(2000) }, 413],
+    ['/v1', {}, 200],
+    ['/v1/-/healthy', {}, 200],
+    ['/v1/nowhere', {}, 404],
+    ['/v2', {}, 404],
+    ['/v1/%', {}, 400],
     ['/v1/view', { headers: json, body: '{}' }, 400]
   ]
   for (const [target, how, code] of targets) {
@@ -99,13 +180,20 @@ t.test('every response varies by Origin, so no shared cache hands a page a respo
 
 t.test('the Vary of an upstream is merged with ours, in one line and each name once', async t => {
   const cases = [
-    [undefined, 'Origin'], ['Accept', 'Accept, Origin'], ['origin, Accept', 'origin, Accept'], ['*', '*'],
-    [['Accept', 'Origin, accept', 'Origin'], 'Accept, Origin'], ['x-origin', 'x-origin, Origin'], [' , ', 'Origin']
+    [undefined, 'Origin'],
+    ['Accept', 'Accept, Origin'],
+    ['origin, Accept', 'origin, Accept'],
+    ['*', '*'],
+    [['Accept', 'Origin, accept', 'Origin'], 'Accept, Origin'],
+    ['x-origin', 'x-origin, Origin'],
+    [' , ', 'Origin']
   ] as const
   for (const [vary, wanted] of cases) {
     const stub = await stubNode(t, (_request, response) => {
       const lines = [vary ?? []].flat().flatMap(value => ['vary', value])
-      response.writeHead(200, ['content-type', 'application/json', ...Object.entries(stamps()).flat(), ...lines]).end('{}')
+      response.writeHead(200, ['content-type', 'application/json', ...Object.entries(stamps()).flat(), ...lines]).end(
+        '{}'
+      )
     })
     const varve = await varveAt(t, stub.url)
     for (const how of [{}, from(explorer)]) {
@@ -119,7 +207,9 @@ t.test('the Vary of an upstream is merged with ours, in one line and each name o
 t.test('where no origin is allowed no response depends on Origin, and none says so', async t => {
   const { varve } = await varveAtSandbox(t, {}, { cors: { origins: [] } })
   for (const how of [{}, from(explorer)]) {
-    for (const target of [modules, modules, latest]) t.same(varies(await varve.get(target, how)), ['accept', 'accept-encoding'], target)
+    for (const target of [modules, modules, latest]) {
+      t.same(varies(await varve.get(target, how)), ['accept', 'accept-encoding'], target)
+    }
     t.notOk(varies(await varve.get('/v2', how)).includes('origin'))
   }
 })
@@ -144,22 +234,45 @@ t.test('only the names that are sent are exposed', async t => {
   const { varve } = await varveAtSandbox(t, {}, { headers: { emit: ['node'] } })
   t.notMatch((await varve.get(modules, from(explorer))).headers['access-control-expose-headers'], /aptos/)
   const other = await varveAtSandbox(t, { family: 'x-other-' })
-  t.match((await other.varve.get(modules, from(explorer))).headers['access-control-expose-headers'], /x-node-cursor.*x-other-cursor/)
+  t.match(
+    (await other.varve.get(modules, from(explorer))).headers['access-control-expose-headers'],
+    /x-node-cursor.*x-other-cursor/
+  )
 })
 
 t.test('where origins are listed, a page of any other is answered but may not read it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { cors: { origins: [explorer, 'null'] } })
   for (const target of [modules, modules, latest, '/v1', '/v1/accounts/xyz/modules']) {
-    for (const origin of [explorer, 'null']) letsRead(t, await varve.get(target, from(origin)), origin, `${origin} ${target}`)
-    for (const origin of ['https://other.example', `${explorer}:8443`, `${explorer}.evil.example`, 'http://explorer.example', 'NULL', '*']) {
+    for (const origin of [explorer, 'null']) {
+      letsRead(t, await varve.get(target, from(origin)), origin, `${origin} ${target}`)
+    }
+    for (
+      const origin of [
+        'https://other.example',
+        `${explorer}:8443`,
+        `${explorer}.evil.example`,
+        'http://explorer.example',
+        'NULL',
+        '*'
+      ]
+    ) {
       const got = await varve.get(target, from(origin))
       t.same(corsNames(got), [], `${origin} ${target}`)
       t.equal(got.status, target.includes('xyz') ? 400 : 200)
     }
   }
   sandbox.asked.reset()
-  for (const origin of [explorer, 'null']) t.match(await varve.get(modules, asks(origin, 'GET')), { status: 200, headers: { 'access-control-allow-origin': origin } })
-  t.match(await varve.get(modules, asks('https://other.example', 'GET')), { status: 403, body: shape, headers: { 'access-control-allow-origin': undefined, 'access-control-allow-methods': undefined } })
+  for (const origin of [explorer, 'null']) {
+    t.match(await varve.get(modules, asks(origin, 'GET')), {
+      status: 200,
+      headers: { 'access-control-allow-origin': origin }
+    })
+  }
+  t.match(await varve.get(modules, asks('https://other.example', 'GET')), {
+    status: 403,
+    body: shape,
+    headers: { 'access-control-allow-origin': undefined, 'access-control-allow-methods': undefined }
+  })
   const nobody = await varveAt(t, sandbox.url, { cors: { origins: [] } })
   t.same(corsNames(await nobody.get(modules, from(explorer))), [])
   t.equal((await nobody.get(modules, asks(explorer, 'GET'))).status, 403)
@@ -167,14 +280,50 @@ t.test('where origins are listed, a page of any other is answered but may not re
 
 t.test('a page without an origin of its own reads as any other', async t => {
   const { varve } = await varveAtSandbox(t)
-  for (const target of [modules, modules, latest, '/v1']) letsRead(t, await varve.get(target, from('null')), 'null', target)
-  t.match(await varve.get(modules, asks('null', 'POST', 'x-a')), { status: 200, headers: { 'access-control-allow-origin': 'null', 'access-control-allow-headers': 'x-a' } })
+  for (const target of [modules, modules, latest, '/v1']) {
+    letsRead(t, await varve.get(target, from('null')), 'null', target)
+  }
+  t.match(await varve.get(modules, asks('null', 'POST', 'x-a')), {
+    status: 200,
+    headers: { 'access-control-allow-origin': 'null', 'access-control-allow-headers': 'x-a' }
+  })
 })
 
 t.test('a browser that asks first is granted GET and POST on any path with any headers, by varve itself', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const grant = { status: 200, body: '', headers: { 'access-control-allow-origin': explorer, 'access-control-allow-credentials': 'true', 'access-control-allow-methods': 'GET,POST', 'access-control-max-age': '86400', 'content-length': '0', 'cache-status': 'varve; detail=preflight' } }
-  const paths = [modules, table, stream, '/v1/blocks/by_version/1', '/v1/info', '/v1/estimate_gas_price', '/v1', '/v1/', '/v1/view', '/v1/transactions', '/v1/nowhere', '/v1/accounts/xyz/modules', '/v1/%2e%2e/x', '/v2', '/', '/?', '*', `/v1/${'x'.repeat(8000)}`, `http://evil.example${modules}`]
+  const grant = {
+    status: 200,
+    body: '',
+    headers: {
+      'access-control-allow-origin': explorer,
+      'access-control-allow-credentials': 'true',
+      'access-control-allow-methods': 'GET,POST',
+      'access-control-max-age': '86400',
+      'content-length': '0',
+      'cache-status': 'varve; detail=preflight'
+    }
+  }
+  const paths = [
+    modules,
+    table,
+    stream,
+    '/v1/blocks/by_version/1',
+    '/v1/info',
+    '/v1/estimate_gas_price',
+    '/v1',
+    '/v1/',
+    '/v1/view',
+    '/v1/transactions',
+    '/v1/nowhere',
+    '/v1/accounts/xyz/modules',
+    '/v1/%2e%2e/x',
+    '/v2',
+    '/',
+    '/?',
+    '*',
+    `/v1/${'x'.repeat(8000)}`,
+    `http://evil.example${modules}`
+  ]
   for (const target of paths) {
     for (const method of ['GET', 'POST']) {
       const got = await varve.get(target, asks(explorer, method, 'content-type, x-aptos-client'))
@@ -184,7 +333,17 @@ t.test('a browser that asks first is granted GET and POST on any path with any h
     }
   }
   const many = Array.from({ length: 200 }, (_, at) => `x-header-${at}`).join(',')
-  for (const names of ['authorization', 'X-Api-Key,Content-Type', 'a , b,\tc', 'if-none-match, range', 'x-aptos-client,x-aptos-typescript-sdk-origin-method,content-type', '!#$%&\'*+.^_`|~-', many]) {
+  for (
+    const names of [
+      'authorization',
+      'X-Api-Key,Content-Type',
+      'a , b,\tc',
+      'if-none-match, range',
+      'x-aptos-client,x-aptos-typescript-sdk-origin-method,content-type',
+      '!#$%&\'*+.^_`|~-',
+      many
+    ]
+  ) {
     t.equal((await varve.get(modules, asks(explorer, 'POST', names))).headers['access-control-allow-headers'], names)
   }
   t.equal((await varve.get(modules, asks(explorer, 'GET'))).headers['access-control-allow-headers'], '*')
@@ -196,76 +355,177 @@ t.test('a browser that asks for another method, or for what no header can be cal
   for (const target of [modules, table, '/v1', '/v1/nowhere', '/v2']) {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'get', 'GET,POST', '*']) {
       const got = await varve.get(target, asks(explorer, method))
-      t.match(got, { status: 403, body: shape, headers: { 'content-type': 'application/json', 'cache-status': 'varve; detail=rejected' } }, `${method} ${target}`)
+      t.match(got, {
+        status: 403,
+        body: shape,
+        headers: { 'content-type': 'application/json', 'cache-status': 'varve; detail=rejected' }
+      }, `${method} ${target}`)
       t.equal(JSON.parse(got.body).message, 'request-method not allowed', 'in the node\'s own words')
       t.notOk(got.headers['access-control-allow-methods'])
     }
     t.match(await varve.get(target, asks(explorer, 'GET', 'x-a; x-b')), { status: 403, body: shape })
   }
   for (const headers of [{}, { origin: explorer }, { 'access-control-request-method': 'GET' }]) {
-    for (const [target, code] of [[modules, 405], ['/v1/nowhere', 405], ['/v2', 404]] as const) t.match(await varve.get(target, { method: 'OPTIONS', headers }), { status: code, body: shape }, 'nobody asks first in it')
+    for (const [target, code] of [[modules, 405], ['/v1/nowhere', 405], ['/v2', 404]] as const) {
+      t.match(
+        await varve.get(target, { method: 'OPTIONS', headers }),
+        { status: code, body: shape },
+        'nobody asks first in it'
+      )
+    }
   }
   t.equal(sandbox.asked.total, 0)
 })
 
 t.test('what a node says of origins is not handed on: neither its lines nor the origin that it was once asked from', async t => {
-  const own = { 'access-control-allow-origin': 'https://evil.example', 'access-control-allow-credentials': 'false', 'access-control-expose-headers': 'x-evil', 'access-control-allow-methods': 'EVIL', 'access-control-max-age': '666', 'access-control-allow-private-network': 'true', vary: 'Origin' }
+  const own = {
+    'access-control-allow-origin': 'https://evil.example',
+    'access-control-allow-credentials': 'false',
+    'access-control-expose-headers': 'x-evil',
+    'access-control-allow-methods': 'EVIL',
+    'access-control-max-age': '666',
+    'access-control-allow-private-network': 'true',
+    vary: 'Origin'
+  }
   const stub = await stubNode(t, (request, response) => {
     if (/0x0*1(?:\/|$)/.test(request.url ?? '')) ok(response, '[]', own)
     else response.writeHead(404, { 'content-type': 'application/json', ...stamps(), ...own }).end('{}')
   })
   const varve = await varveAt(t, stub.url)
-  for (const target of [stubbed, stubbed, latest, '/v1/accounts/0x1', '/v1/accounts/0x1/transactions', '/v1/accounts/0x2/modules?ledger_version=500', '/v1/accounts/0x2', '/v1/accounts/0x2/transactions']) {
+  for (
+    const target of [
+      stubbed,
+      stubbed,
+      latest,
+      '/v1/accounts/0x1',
+      '/v1/accounts/0x1/transactions',
+      '/v1/accounts/0x2/modules?ledger_version=500',
+      '/v1/accounts/0x2',
+      '/v1/accounts/0x2/transactions'
+    ]
+  ) {
     t.same(corsNames(await varve.get(target)), [], target)
     const got = await varve.get(target, from(explorer))
     letsRead(t, got, explorer, target)
     t.notMatch(JSON.stringify(got.headers), /evil|666/i, target)
   }
-  t.match(await varve.get(stubbed), { headers: { 'cache-status': /hit/, vary: 'Accept, Accept-Encoding, Origin' } }, 'a node that varies by Origin does so harmlessly: it is never told of one')
+  t.match(
+    await varve.get(stubbed),
+    { headers: { 'cache-status': /hit/, vary: 'Accept, Accept-Encoding, Origin' } },
+    'a node that varies by Origin does so harmlessly: it is never told of one'
+  )
 })
 
 t.test('pages of many origins that have one entry, or one fetch, each see their own origin alone', async t => {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
-  const stub = await stubNode(t, (_request, response) => { held.then(() => { ok(response, '[]') }, () => {}) })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    held.then(() => {
+      ok(response, '[]')
+    }, () => {})
+  })
   const varve = await varveAt(t, stub.url)
   const origins = [undefined, ...Array.from({ length: 30 }, (_, at) => `https://page-${at}.example`)]
   const all = async (target: string): Promise<Array<string | undefined>> => {
-    const got = await Promise.all(origins.map(async origin => await varve.get(target, origin === undefined ? {} : from(origin))))
+    const got = await Promise.all(
+      origins.map(async origin => await varve.get(target, origin === undefined ? {} : from(origin)))
+    )
     return got.map(({ headers }) => headers['access-control-allow-origin'])
   }
   const first = [all(stubbed), all(latest)]
-  while (stub.asked.length < 2) await new Promise(resolve => { setImmediate(resolve) })
+  while (stub.asked.length < 2) {
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+  }
   release()
   for (const told of await Promise.all(first)) t.same(told, origins, 'misses and those who joined them')
   const asked = stub.asked.length
   for (let round = 0; round < 3; round++) t.same(await all(stubbed), origins, 'hits')
   t.equal(stub.asked.length, asked)
-  for (const target of ['/v1/accounts/0x9', '/v1/accounts/0x9/transactions', '/v1/accounts/xyz/modules']) t.same(await all(target), origins, target)
-  const requests = origins.map(origin => `GET ${stubbed} HTTP/1.1\r\nHost: x\r\n${origin === undefined ? '' : `Origin: ${origin}\r\n`}\r\n`)
-  const text = await sendRaw(varve.url, requests.join(''), so => statusesIn(so).length === origins.length && so.endsWith('[]'))
+  for (const target of ['/v1/accounts/0x9', '/v1/accounts/0x9/transactions', '/v1/accounts/xyz/modules']) {
+    t.same(await all(target), origins, target)
+  }
+  const requests = origins.map(origin =>
+    `GET ${stubbed} HTTP/1.1\r\nHost: x\r\n${origin === undefined ? '' : `Origin: ${origin}\r\n`}\r\n`
+  )
+  const text = await sendRaw(
+    varve.url,
+    requests.join(''),
+    so => statusesIn(so).length === origins.length && so.endsWith('[]')
+  )
   const answers = text.split('HTTP/1.1 200 OK').slice(1)
-  t.same(answers.map(answer => /access-control-allow-origin: (\S+)/i.exec(answer)?.[1]), origins, 'also on one connection')
+  t.same(
+    answers.map(answer => /access-control-allow-origin: (\S+)/i.exec(answer)?.[1]),
+    origins,
+    'also on one connection'
+  )
 })
 
 t.test('nothing of a page\'s origin reaches a node', async t => {
-  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const stub = await stubNode(t, (request, response) => {
+    request.resume().on('end', () => {
+      ok(response, '[]')
+    })
+  })
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
-  const headers = { origin: explorer, referer: `${explorer}/x`, 'access-control-request-method': 'GET', 'access-control-request-headers': 'x-explorer', 'access-control-request-private-network': 'true', 'sec-fetch-mode': 'cors', cookie: 'explorer=1' }
-  for (const [target, body] of [[stubbed, undefined], [latest, undefined], [table.replace('2000', '500'), item('u64', '"7"').body], ['/v1', undefined], ['/v1/accounts/0x1', undefined], ['/v1/accounts/0x1/transactions', undefined], ['/v1/view', question], ['/v1/transactions', '{}']] as const) {
-    t.equal((await varve.get(target, { headers: { ...headers, 'content-type': 'application/json' }, ...(body !== undefined && { body }) })).status, 200, target)
+  const headers = {
+    origin: explorer,
+    referer: `${explorer}/x`,
+    'access-control-request-method': 'GET',
+    'access-control-request-headers': 'x-explorer',
+    'access-control-request-private-network': 'true',
+    'sec-fetch-mode': 'cors',
+    cookie: 'explorer=1'
+  }
+  for (
+    const [target, body] of [
+      [stubbed, undefined],
+      [latest, undefined],
+      [table.replace('2000', '500'), item('u64', '"7"').body],
+      ['/v1', undefined],
+      ['/v1/accounts/0x1', undefined],
+      ['/v1/accounts/0x1/transactions', undefined],
+      ['/v1/view', question],
+      ['/v1/transactions', '{}']
+    ] as const
+  ) {
+    t.equal(
+      (await varve.get(target, {
+        headers: { ...headers, 'content-type': 'application/json' },
+        ...(body !== undefined && { body })
+      })).status,
+      200,
+      target
+    )
   }
   t.equal(stub.asked.length, 7, 'the index apart')
   t.notMatch(stub.headers.flat().join('\n'), /explorer|origin|access-control|referer|sec-fetch/i)
 })
 
 t.test('what is not one origin is not echoed, and brings no line of its own into an answer', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
-  const odd = ['Origin: https://a.example\r\nOrigin: https://b.example', 'Origin:', 'Origin: https://a.example https://b.example', 'Origin: https://a.example, https://b.example', `Origin: https://${'a'.repeat(600)}.example`, 'Origin: https://\u00e9.example', 'Origin: https://a.example\tx']
+  const odd = [
+    'Origin: https://a.example\r\nOrigin: https://b.example',
+    'Origin:',
+    'Origin: https://a.example https://b.example',
+    'Origin: https://a.example, https://b.example',
+    `Origin: https://${'a'.repeat(600)}.example`,
+    'Origin: https://\u00e9.example',
+    'Origin: https://a.example\tx'
+  ]
   for (const line of odd) {
     for (const method of ['GET', 'OPTIONS']) {
-      const text = await sendRaw(varve.url, `${method} ${stubbed} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${line}\r\nAccess-Control-Request-Method: GET\r\n\r\n`)
+      const text = await sendRaw(
+        varve.url,
+        `${method} ${stubbed} HTTP/1.1\r\nHost: x\r\nConnection: ` +
+          `close\r\n${line}\r\nAccess-Control-Request-Method: GET\r\n\r\n`
+      )
       t.same(statusesIn(text), [method === 'GET' ? 200 : 405], line.slice(0, 60))
       t.notMatch(text, /access-control/i, line.slice(0, 60))
     }

@@ -28,12 +28,19 @@ function preflight (origins: AllowedOrigins, change: IncomingHttpHeaders = {}): 
 t.test('a page of any origin may read, with its credentials, as it may at a node', async t => {
   for (const origin of [page, 'http://localhost:3000', 'null', 'chrome-extension://abc', 'x'.repeat(512)]) {
     t.ok(open.isEchoed(origin), origin)
-    t.match(record(t, open.linesFor(origin, families)), { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' })
+    t.match(record(t, open.linesFor(origin, families)), {
+      'access-control-allow-origin': origin,
+      'access-control-allow-credentials': 'true'
+    })
   }
 })
 
 t.test('the caller\'s Vary line is left to the caller', async t => {
-  t.same(Object.keys(record(t, open.linesFor(page, families))), ['access-control-allow-origin', 'access-control-allow-credentials', 'access-control-expose-headers'])
+  t.same(Object.keys(record(t, open.linesFor(page, families))), [
+    'access-control-allow-origin',
+    'access-control-allow-credentials',
+    'access-control-expose-headers'
+  ])
 })
 
 t.test('an answer to a client that is no page of another origin says nothing of origins', async t => {
@@ -42,7 +49,18 @@ t.test('an answer to a client that is no page of another origin says nothing of 
 })
 
 t.test('what cannot be one origin is never echoed, so nobody can write header lines of their own', async t => {
-  for (const origin of ['', ' ', `${page}, https://other.example`, `${page}\r\nset-cookie: a=b`, `${page}\0`, 'https://ünder.example', '\u007f', 'x'.repeat(513)]) {
+  for (
+    const origin of [
+      '',
+      ' ',
+      `${page}, https://other.example`,
+      `${page}\r\nset-cookie: a=b`,
+      `${page}\0`,
+      'https://ünder.example',
+      '\u007f',
+      'x'.repeat(513)
+    ]
+  ) {
     t.same(open.linesFor(origin, families), [], JSON.stringify(origin))
     t.notOk(open.isEchoed(origin))
     t.equal(preflight('*', { origin }), undefined, 'nor does it ask first')
@@ -54,7 +72,16 @@ t.test('where origins are listed, a page of any other may not read', async t => 
   const listed = new Cors([page, 'null'])
   t.equal(record(t, listed.linesFor(page, families))['access-control-allow-origin'], page)
   t.ok(listed.isEchoed('null'))
-  for (const origin of ['https://other.example', `${page}:443`, `${page}/`, page.toUpperCase(), `${page}.evil.example`, '*']) {
+  for (
+    const origin of [
+      'https://other.example',
+      `${page}:443`,
+      `${page}/`,
+      page.toUpperCase(),
+      `${page}.evil.example`,
+      '*'
+    ]
+  ) {
     t.same(listed.linesFor(origin, families), [], origin)
     t.notOk(listed.isEchoed(origin))
   }
@@ -62,13 +89,21 @@ t.test('where origins are listed, a page of any other may not read', async t => 
 })
 
 t.test('a page can see every header of the position and of the answer, in each family of names', async t => {
-  const position = { chainId: 4, head: { version: 9n, timestampUsec: 9n, epoch: 1n, blockHeight: 3n }, oldest: { version: 0n, blockHeight: 0n } }
+  const position = {
+    chainId: 4,
+    head: { version: 9n, timestampUsec: 9n, epoch: 1n, blockHeight: 3n },
+    oldest: { version: 0n, blockHeight: 0n }
+  }
   const names = families.flatMap(family => [
-    ...positionLines(position, namesOf(family)).filter((_text, at) => at % 2 === 0), `${family}cursor`, `${family}gas-used`
+    ...positionLines(position, namesOf(family)).filter((_text, at) => at % 2 === 0),
+    `${family}cursor`,
+    `${family}gas-used`
   ])
   t.equal(names.length, 18)
   const shown = exposed(open, families)
-  for (const name of [...names, 'x-aptos-archival-endpoint', 'etag', 'cache-status', 'retry-after']) t.ok(shown.includes(name), name)
+  for (const name of [...names, 'x-aptos-archival-endpoint', 'etag', 'cache-status', 'retry-after']) {
+    t.ok(shown.includes(name), name)
+  }
   t.equal(new Set(shown).size, shown.length)
 })
 
@@ -119,7 +154,9 @@ t.test('a browser that asks for what is not allowed is refused in the node\'s sh
     t.ok(answer instanceof Refusal)
     t.match(answer, { status: 403, code: 'web_framework_error', message })
   }
-  for (const method of ['PUT', 'DELETE', 'HEAD', 'get', '', 'GET, POST']) refused('request-method not allowed', preflight('*', { 'access-control-request-method': method }))
+  for (const method of ['PUT', 'DELETE', 'HEAD', 'get', '', 'GET, POST']) {
+    refused('request-method not allowed', preflight('*', { 'access-control-request-method': method }))
+  }
   refused('origin not allowed', preflight(['https://other.example'], { 'access-control-request-method': 'PUT' }))
   for (const names of ['a\r\nset-cookie: b', 'a;b', 'a:b', '"a"', 'é', 'a\0']) {
     refused('request-headers not allowed', preflight('*', { 'access-control-request-headers': names }))

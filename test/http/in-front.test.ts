@@ -22,22 +22,33 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 
 /** A front whose router says of each request that it got, with its body. */
-async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Metrics, routed: string[], knows: (target: string, how?: Ask) => Promise<void> }> {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+async function front (
+  t: Test
+): Promise<
+  { url: string, parts: Parts, metrics: Metrics, routed: string[], knows: (target: string, how?: Ask) => Promise<void> }
+> {
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const { parts } = partsAt(t, stub.url)
   const known: KnownReads = new Spellings(1e6)
   const metrics = new Metrics()
   const routed: string[] = []
   const server = createServer((request: IncomingMessage, response) => {
     let body = ''
-    request.setEncoding('latin1').on('data', (chunk: string) => { body += chunk }).on('end', () => {
+    request.setEncoding('latin1').on('data', (chunk: string) => {
+      body += chunk
+    }).on('end', () => {
       routed.push(`${request.method} ${request.url} ${body}`.trim())
       response.end('routed')
     })
   })
   answerInFront(server, publicPartsOf(parts, { known, metrics }), () => 'req-1')
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => { server.closeAllConnections(); server.close() })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     parts,
@@ -45,7 +56,13 @@ async function front (t: Test): Promise<{ url: string, parts: Parts, metrics: Me
     routed,
     knows: async (target, { body = '', headers = {} } = {}) => {
       const match = matchEndpoint(target, 'GET')
-      const spelled = { method: body === '' ? 'GET' : 'POST', target, accept: undefined, contentType: headers['content-type'] as string | undefined, body: Buffer.from(body) }
+      const spelled = {
+        method: body === '' ? 'GET' : 'POST',
+        target,
+        accept: undefined,
+        contentType: headers['content-type'] as string | undefined,
+        body: Buffer.from(body)
+      }
       const spelling = spellingOf(spelled)
       if (match === undefined || spelling === undefined) throw new Error('no read')
       const read = readRequest(match, spelled, { eventsDefault: 25 })
@@ -67,8 +84,14 @@ t.test('a kept answer to a spelling that is known is given without the router', 
   const { etag = '' } = (await ask(url, modules)).headers
   t.match(await ask(url, modules, { headers: { 'if-none-match': etag } }), { status: 304, body: '' })
   t.same(routed, [])
-  t.match(await metrics.registry.metrics(), /varve_requests_total\{endpoint="account_modules",outcome="hit_memory",status="200"\} 3\n/)
-  t.match(await metrics.registry.metrics(), /varve_requests_total\{endpoint="table_item",outcome="hit_memory",status="200"\} 1\n/)
+  t.match(
+    await metrics.registry.metrics(),
+    /varve_requests_total\{endpoint="account_modules",outcome="hit_memory",status="200"\} 3\n/
+  )
+  t.match(
+    await metrics.registry.metrics(),
+    /varve_requests_total\{endpoint="table_item",outcome="hit_memory",status="200"\} 1\n/
+  )
 })
 
 t.test('everything else reaches the router as if nobody had looked', async t => {
@@ -77,17 +100,30 @@ t.test('everything else reaches the router as if nobody had looked', async t => 
   await knows(modules)
   await knows(table, known)
   const bytes = `${known.body as string}`
-  const head = (more: string): string => `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n`
+  const head = (more: string): string =>
+    `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n`
   const cases: [title: string, raw: string, routed: string][] = [
     ['another method', `DELETE ${modules} HTTP/1.1\r\nHost: x\r\n\r\n`, `DELETE ${modules}`],
     ['another spelling', `GET ${modules}&limit=5 HTTP/1.1\r\nHost: x\r\n\r\n`, `GET ${modules}&limit=5`],
-    ['another representation', `GET ${modules} HTTP/1.1\r\nHost: x\r\nAccept: application/x-bcs\r\n\r\n`, `GET ${modules}`],
+    [
+      'another representation',
+      `GET ${modules} HTTP/1.1\r\nHost: x\r\nAccept: application/x-bcs\r\n\r\n`,
+      `GET ${modules}`
+    ],
     ['two hosts', `GET ${modules} HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n`, `GET ${modules}`],
     ['a coded body', `GET ${modules} HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n\r\n`, `GET ${modules}`],
     ['another body', `${head('Content-Length: 2\r\n')}{}`, `POST ${table} {}`],
     ['no body', head('Content-Length: 0\r\n'), `POST ${table}`],
-    ['another type of body', `${head(`Content-Length: ${bytes.length}\r\n`).replace('application/json', 'application/json;x')}${bytes}`, `POST ${table} ${bytes}`],
-    ['a body that is not plain', `${head(`Content-Encoding: gzip\r\nContent-Length: ${bytes.length}\r\n`)}${bytes}`, `POST ${table} ${bytes}`],
+    [
+      'another type of body',
+      `${head(`Content-Length: ${bytes.length}\r\n`).replace('application/json', 'application/json;x')}${bytes}`,
+      `POST ${table} ${bytes}`
+    ],
+    [
+      'a body that is not plain',
+      `${head(`Content-Encoding: gzip\r\nContent-Length: ${bytes.length}\r\n`)}${bytes}`,
+      `POST ${table} ${bytes}`
+    ],
     ['a long body', `${head('Content-Length: 5000\r\n')}${'x'.repeat(5000)}`, `POST ${table} ${'x'.repeat(5000)}`]
   ]
   for (const [title, raw, expected] of cases) {
@@ -108,7 +144,11 @@ t.test('a body that comes after its head is read by the router, whole', async t 
     const socket = connect(Number(port), hostname).setNoDelay()
     await once(socket, 'connect')
     const arrived = once(socket, 'data')
-    socket.write(`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n${body.slice(0, cut)}`)
+    socket.write(
+      `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n${
+        body.slice(0, cut)
+      }`
+    )
     // That the head has been read shows in Node's own 100.
     t.match(String((await arrived)[0]), /^HTTP\/1.1 100/)
     const answered = once(socket, 'data')
@@ -123,7 +163,11 @@ t.test('who sends ahead has each answer in its turn, from the front or from the 
   const { url, knows, routed } = await front(t)
   await knows(modules)
   const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
-  const text = await sendRaw(url, get(modules) + get('/a') + get(modules) + get('/b'), so => so.endsWith('routed') && statusesIn(so).length === 4)
+  const text = await sendRaw(
+    url,
+    get(modules) + get('/a') + get(modules) + get('/b'),
+    so => so.endsWith('routed') && statusesIn(so).length === 4
+  )
   t.match(text.replace(/HTTP[^]*?\r\n\r\n/g, ' '), /^ \[\] routed .* routed$/)
   t.same(routed.filter(line => !line.endsWith(modules)), ['GET /a', 'GET /b'])
 })
@@ -131,16 +175,22 @@ t.test('who sends ahead has each answer in its turn, from the front or from the 
 t.test('what is no hit any more goes on to the router: forgotten, of an unknown chain, only observed, or failing', async t => {
   const { url, parts, routed, knows } = await front(t)
   const spoil: [string, (parts: Parts) => void][] = [
-    ['forgotten', parts => { parts.memory.clear() }],
+    ['forgotten', parts => {
+      parts.memory.clear()
+    }],
     ['observed', parts => {
       Object.assign(parts.settings, { isObserving: true })
       for (const holder of parts.memory.holders) holder.letGo()
     }],
     ['failing', parts => {
-      parts.memory.get = () => { throw new Error('broken') }
+      parts.memory.get = () => {
+        throw new Error('broken')
+      }
       for (const holder of parts.memory.holders) holder.letGo()
     }],
-    ['an unknown chain', parts => { parts.tracker.unsettle() }]
+    ['an unknown chain', parts => {
+      parts.tracker.unsettle()
+    }]
   ]
   const original = { ...parts, get: parts.memory.get }
   for (const [title, apply] of spoil) {
@@ -164,8 +214,15 @@ t.test('an answer is the same whether the router or the front gave it, in every 
     [zeros => `/v1/tables/0x5eed/item?ledger_version=${zeros}2000`, item('u64', '"7"')]
   ]
   const wishes: Record<string, string>[] = [
-    {}, { accept: 'application/x-bcs' }, { 'accept-encoding': 'gzip, deflate, br' }, { 'if-none-match': '*' }, { 'if-none-match': '"other"' },
-    { origin: 'https://app.example' }, { range: 'bytes=0-3' }, { 'if-modified-since': 'Sat, 21 Nov 2026 00:00:00 GMT' }, { 'cache-control': 'no-cache' }
+    {},
+    { accept: 'application/x-bcs' },
+    { 'accept-encoding': 'gzip, deflate, br' },
+    { 'if-none-match': '*' },
+    { 'if-none-match': '"other"' },
+    { origin: 'https://app.example' },
+    { range: 'bytes=0-3' },
+    { 'if-modified-since': 'Sat, 21 Nov 2026 00:00:00 GMT' },
+    { 'cache-control': 'no-cache' }
   ]
   let asked = 0
   for (const [target, how] of targets) {
@@ -176,12 +233,16 @@ t.test('an answer is the same whether the router or the front gave it, in every 
           const got = await varve.get(target(zeros), { ...how, method, headers: { ...how.headers, ...wish } })
           return { ...got, headers: { ...got.headers, date: '' } }
         }
-        const isReady = ({ headers }: Got): boolean => String(headers['cache-status']).includes('hit') &&
-          (wish['accept-encoding'] === undefined || headers['content-encoding'] !== undefined || Number(headers['content-length']) < 256)
+        const isReady = ({ headers }: Got): boolean =>
+          String(headers['cache-status']).includes('hit') &&
+          (wish['accept-encoding'] === undefined || headers['content-encoding'] !== undefined ||
+            Number(headers['content-length']) < 256)
         await until(async () => isReady(await answerTo('0')), 'every form is there')
         const zeros = '0'.repeat(2 + at + (method === 'HEAD' ? wishes.length : 0))
         const routed = await answerTo(zeros)
-        for (const how of ['at hand', 'once more']) t.same(await answerTo(zeros), routed, `${how}: ${method} ${target(zeros)} ${JSON.stringify(wish)}`)
+        for (const how of ['at hand', 'once more']) {
+          t.same(await answerTo(zeros), routed, `${how}: ${method} ${target(zeros)} ${JSON.stringify(wish)}`)
+        }
       }
     }
   }

@@ -7,7 +7,16 @@ function loop (): { lag: LoopLag, late: (...ms: number[]) => void, changes: bool
   let now = 0
   let shed = 0
   const changes: boolean[] = []
-  const lag = new LoopLag({ now: () => now, lateMs: 100, onShed: () => { shed++ }, onChange: isShedding => { changes.push(isShedding) } })
+  const lag = new LoopLag({
+    now: () => now,
+    lateMs: 100,
+    onShed: () => {
+      shed++
+    },
+    onChange: isShedding => {
+      changes.push(isShedding)
+    }
+  })
   lag.tick()
   const late = (...ms: number[]): void => {
     for (const by of ms) {

@@ -17,19 +17,37 @@ const brief = { waitForVersion: { ms: 150 } }
 
 // What moves, whose answers bear the position that they were read at.
 const moving: Array<[target: string, how?: Ask]> = [
-  [modules], ['/v1/tables/0x5eed/item', key], [events], [`${events}?start=900000`], ['/v1/estimate_gas_price'], ['/v1'], ['/v1/-/healthy']
+  [modules],
+  ['/v1/tables/0x5eed/item', key],
+  [events],
+  [`${events}?start=900000`],
+  ['/v1/estimate_gas_price'],
+  ['/v1'],
+  ['/v1/-/healthy']
 ]
-const kept: Array<[target: string, how?: Ask]> = [[`${modules}?ledger_version=2000`], ['/v1/blocks/by_version/2000'], ['/v1/blocks/by_height/300'], [`${events}?start=500&limit=5`]]
+const kept: Array<[target: string, how?: Ask]> = [[`${modules}?ledger_version=2000`], ['/v1/blocks/by_version/2000'], [
+  '/v1/blocks/by_height/300'
+], [`${events}?start=500&limit=5`]]
 
 const headOf = (sandbox: Sandbox | undefined): bigint => sandbox?.ledger.head.version ?? 0n
 
 /** A read with a least version. */
-async function atLeast (varve: TestVarve, version: bigint | string | string[], [target, how = {}]: [target: string, how?: Ask]): Promise<Got> {
-  return await varve.get(target, { ...how, headers: { ...how.headers, 'X-Varve-Min-Ledger-Version': Array.isArray(version) ? version : String(version) } })
+async function atLeast (
+  varve: TestVarve,
+  version: bigint | string | string[],
+  [target, how = {}]: [target: string, how?: Ask]
+): Promise<Got> {
+  return await varve.get(target, {
+    ...how,
+    headers: { ...how.headers, 'X-Varve-Min-Ledger-Version': Array.isArray(version) ? version : String(version) }
+  })
 }
 
 t.test('who has seen a write at one node never reads from before it at another, and is told so where nobody else is left', async t => {
-  const { nodes: [one, two], varve, asked } = await several(t, [{}, {}], { head: { pollMs: 600_000 }, latest: { gasMs: 0, indexMs: 0 } })
+  const { nodes: [one, two], varve, asked } = await several(t, [{}, {}], {
+    head: { pollMs: 600_000 },
+    latest: { gasMs: 0, indexMs: 0 }
+  })
   two?.ledger.grow(400)
   const seen = headOf(two)
   for (const read of [...moving, ['/v1/info'] as [string]]) {
@@ -43,10 +61,20 @@ t.test('who has seen a write at one node never reads from before it at another, 
   }
   t.equal(asked()[0], 0)
   two?.faults.add({ kind: 'reset' })
-  for (const read of moving) t.match(await atLeast(varve, seen, read), { status: 503, body: /"error_code":"internal_error"/, headers: { 'retry-after': '1' } }, read[0])
+  for (const read of moving) {
+    t.match(await atLeast(varve, seen, read), {
+      status: 503,
+      body: /"error_code":"internal_error"/,
+      headers: { 'retry-after': '1' }
+    }, read[0])
+  }
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
   const stale = await varve.get(modules)
-  t.match(stale, { status: 200, headers: { [version_]: String(headOf(one)) } }, 'who asks for no version has what there is')
+  t.match(
+    stale,
+    { status: 200, headers: { [version_]: String(headOf(one)) } },
+    'who asks for no version has what there is'
+  )
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
 })
 
@@ -66,11 +94,17 @@ t.test('a version that is not reached yet is waited for, whatever the read and h
   const asked = Promise.all(reads.map(async read => await atLeast(varve, target, read)))
   await until(async () => await varve.metric('varve_waiting_for_version') === reads.length, 'all wait')
   sandbox.ledger.grow(600)
-  for (const { status, headers } of await asked) t.ok((status === 200 || status === 404) && BigInt(String(headers[version_])) >= target)
+  for (const { status, headers } of await asked) {
+    t.ok((status === 200 || status === 404) && BigInt(String(headers[version_])) >= target)
+  }
   t.match(await atLeast(varve, target, kept[0] ?? ['']), { status: 200, headers: { [status]: fromMemory } })
-  const node = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const node = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const other = await varveAt(t, node.url)
-  for (const read of [[modules], ['/v1/accounts/0x1'], [`${modules}?ledger_version=500`]] as Array<[string]>) t.match(await atLeast(other, 1000n, read), { status: 200 })
+  for (const read of [[modules], ['/v1/accounts/0x1'], [`${modules}?ledger_version=500`]] as Array<[string]>) {
+    t.match(await atLeast(other, 1000n, read), { status: 200 })
+  }
   t.same(node.headers.flat().filter(text => /x-varve/i.test(text)), [])
 })
 
@@ -79,11 +113,26 @@ t.test('what is not reached in time is not there: the node\'s own words from var
   const head = headOf(sandbox)
   for (const read of kept) await varve.get(...read)
   sandbox.asked.reset()
-  const all: Array<[target: string, how?: Ask]> = [...moving, ...kept, ['/v1/info'], [`${modules}?ledger_version=${head}`]]
+  const all: Array<[target: string, how?: Ask]> = [...moving, ...kept, ['/v1/info'], [
+    `${modules}?ledger_version=${head}`
+  ]]
   const answers = await Promise.all(all.map(async read => await atLeast(varve, head + 1n, read)))
   for (const got of answers) {
-    const body = JSON.stringify({ message: `Ledger version not found by Ledger version(${head + 1n})`, error_code: 'version_not_found', vm_error_code: null })
-    t.match(got, { status: 404, body, headers: { [status]: 'varve; detail=rejected', [version_]: String(head), 'cache-control': 'no-store', 'content-type': 'application/json' } })
+    const body = JSON.stringify({
+      message: `Ledger version not found by Ledger version(${head + 1n})`,
+      error_code: 'version_not_found',
+      vm_error_code: null
+    })
+    t.match(got, {
+      status: 404,
+      body,
+      headers: {
+        [status]: 'varve; detail=rejected',
+        [version_]: String(head),
+        'cache-control': 'no-store',
+        'content-type': 'application/json'
+      }
+    })
   }
   t.same(Object.keys(sandbox.asked.counts), ['index'])
   t.equal(await varve.metric('varve_version_waits_total{result="timeout"}'), all.length)
@@ -103,7 +152,10 @@ t.test('the least version and the one asked for may both be to come', async t =>
   const asked = atLeast(varve, head + 1n, [`${modules}?ledger_version=${head + 20n}`])
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
   sandbox.ledger.grow(1)
-  await until(async () => await varve.metric('varve_version_waits_total{result="reached"}') === 1, 'the first is reached')
+  await until(
+    async () => await varve.metric('varve_version_waits_total{result="reached"}') === 1,
+    'the first is reached'
+  )
   sandbox.ledger.grow(20)
   t.match(await asked, { status: 200 })
   t.equal(await varve.metric('varve_version_waits_total{result="reached"}'), 2)
@@ -123,12 +175,18 @@ t.test('what is held for a moment is given only if it was read at that version, 
   }
   await varve.get('/v1/info')
   t.match(await varve.get('/v1/info'), { headers: { [status]: fromMemory } })
-  t.match(await atLeast(varve, 5n, ['/v1/info']), { status: 200, headers: { [status]: forwarded } }, 'info does not say when it was read')
+  t.match(
+    await atLeast(varve, 5n, ['/v1/info']),
+    { status: 200, headers: { [status]: forwarded } },
+    'info does not say when it was read'
+  )
 })
 
 t.test('a read with a least version joins no fetch without it, or with another', async t => {
   const open: ServerResponse[] = []
-  const node = await stubNode(t, (_request, response) => { open.push(response) })
+  const node = await stubNode(t, (_request, response) => {
+    open.push(response)
+  })
   const varve = await varveAt(t, node.url)
   for (const target of [modules, `${events}?start=5&limit=5`]) {
     const asked = [varve.get(target), atLeast(varve, 900n, [target]), atLeast(varve, 901n, [target])]
@@ -139,18 +197,41 @@ t.test('a read with a least version joins no fetch without it, or with another',
   const same = [atLeast(varve, 900n, [`${modules}?ledger_version=500`]), varve.get(`${modules}?ledger_version=500`)]
   await until(() => open.length === 1, 'history is asked for once')
   ok(open.splice(0)[0] as ServerResponse, '[]')
-  t.same((await Promise.all(same)).map(({ headers }) => headers[status]).sort(), [stored, 'varve; fwd=uri-miss; collapsed'].sort())
+  t.same(
+    (await Promise.all(same)).map(({ headers }) => headers[status]).sort(),
+    [stored, 'varve; fwd=uri-miss; collapsed'].sort()
+  )
   t.equal(node.asked.length, 7)
 })
 
 t.test('a least version that is no u64, or is repeated, is refused whatever the read; of what may write nothing is asked', async t => {
-  const node = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const node = await stubNode(t, (request, response) => {
+    request.resume().on('end', () => {
+      ok(response, '[]')
+    })
+  })
   const varve = await varveAt(t, node.url, { passThrough: 'all' })
   const posted = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
-  const view: [target: string, how: Ask] = ['/v1/view', { ...posted, body: '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}' }]
-  const reads: Array<[target: string, how?: Ask]> = [...moving, ...kept, ['/v1/info'], ['/v1/accounts/0x1'], ['/v1/accounts/0x1/transactions'], view, ['/v1/accounts/0x1', { method: 'HEAD' }]]
+  const view: [target: string, how: Ask] = ['/v1/view', {
+    ...posted,
+    body: '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
+  }]
+  const reads: Array<[target: string, how?: Ask]> = [
+    ...moving,
+    ...kept,
+    ['/v1/info'],
+    ['/v1/accounts/0x1'],
+    ['/v1/accounts/0x1/transactions'],
+    view,
+    ['/v1/accounts/0x1', { method: 'HEAD' }]
+  ]
   for (const version of ['', 'x', '-1', '1.5', '0x5', '18446744073709551616', ['5', '5']]) {
-    for (const read of reads) t.match(await atLeast(varve, version, read), { status: 400, ...(read[1]?.method !== 'HEAD' && { body: /"error_code":"invalid_input"/ }) }, `${String(version)} ${read[0]}`)
+    for (const read of reads) {
+      t.match(await atLeast(varve, version, read), {
+        status: 400,
+        ...(read[1]?.method !== 'HEAD' && { body: /"error_code":"invalid_input"/ })
+      }, `${String(version)} ${read[0]}`)
+    }
     t.match(await atLeast(varve, version, ['/v1/transactions', posted]), { status: 200 })
   }
   t.match(await atLeast(varve, '18446744073709551615', ['/v1/transactions', posted]), { status: 200 })
@@ -172,23 +253,39 @@ t.test('a spelling that is known stands for no least version', async t => {
 t.test('what cannot be shown to have been read at the version is no answer to who asks for it', async t => {
   const node = await stubNode(t, (request, response) => {
     const isCode = request.url?.includes('gas') !== true
-    response.writeHead(404, { 'content-type': 'application/json' }).end(JSON.stringify({ message: 'm', error_code: isCode ? 'table_item_not_found' : 'web_framework_error', vm_error_code: null }))
+    response.writeHead(404, { 'content-type': 'application/json' }).end(
+      JSON.stringify({
+        message: 'm',
+        error_code: isCode ? 'table_item_not_found' : 'web_framework_error',
+        vm_error_code: null
+      })
+    )
   })
   const varve = await varveAt(t, node.url)
   t.match(await varve.get('/v1/tables/0x5eed/item', key), { status: 404 })
   t.match(await atLeast(varve, 1000n, ['/v1/tables/0x5eed/item', key]), { status: 503 })
   t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1/transactions']), { status: 503 })
   t.match(await atLeast(varve, 1000n, [`/v1/transactions/by_hash/0x${'1'.repeat(64)}`]), { status: 503 })
-  t.match(await atLeast(varve, 1000n, ['/v1/estimate_gas_price']), { status: 404 }, 'what the node does not serve is no state')
+  t.match(
+    await atLeast(varve, 1000n, ['/v1/estimate_gas_price']),
+    { status: 404 },
+    'what the node does not serve is no state'
+  )
 })
 
 t.test('what is larger than may be kept is let go of where it is too old', async t => {
-  const node = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(3 * 2 ** 20), { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' }) })
+  const node = await stubNode(t, (_request, response) => {
+    ok(response, 'x'.repeat(3 * 2 ** 20), { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' })
+  })
   const varve = await varveAt(t, node.url, { cache: { maxEntryMb: 1 }, upstream: { maxConcurrent: 2 } })
   for (let nth = 0; nth < 3; nth++) {
     t.match(await atLeast(varve, 1000n, [modules]), { status: 503 })
     t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1']), { status: 503 })
-    t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1?ledger_version=500']), { status: 200 }, 'the state at a version is the same wherever its node stands')
+    t.match(
+      await atLeast(varve, 1000n, ['/v1/accounts/0x1?ledger_version=500']),
+      { status: 200 },
+      'the state at a version is the same wherever its node stands'
+    )
   }
 })
 
@@ -202,12 +299,26 @@ t.test('while varve only observes, a least version is kept to all the same', asy
   await varve.get(modules)
   sandbox.ledger.grow(5)
   const head = headOf(sandbox)
-  for (const read of [...moving, ...kept]) t.ok(BigInt(String((await atLeast(varve, head, read)).headers[version_])) >= head)
+  for (const read of [...moving, ...kept]) {
+    t.ok(BigInt(String((await atLeast(varve, head, read)).headers[version_])) >= head)
+  }
   t.match(await atLeast(varve, head + 1n, [modules]), { status: 404, headers: { [status]: 'varve; detail=rejected' } })
 })
 
 t.test('a page of another origin may send the header', async t => {
-  const varve = await varveAt(t, (await stubNode(t, (_request, response) => { response.writeHead(404, stamps()).end() })).url)
-  const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET', 'access-control-request-headers': 'x-varve-min-ledger-version' }
-  t.match(await varve.get(modules, { method: 'OPTIONS', headers }), { status: 200, headers: { 'access-control-allow-headers': 'x-varve-min-ledger-version' } })
+  const varve = await varveAt(
+    t,
+    (await stubNode(t, (_request, response) => {
+      response.writeHead(404, stamps()).end()
+    })).url
+  )
+  const headers = {
+    origin: 'https://app.example',
+    'access-control-request-method': 'GET',
+    'access-control-request-headers': 'x-varve-min-ledger-version'
+  }
+  t.match(await varve.get(modules, { method: 'OPTIONS', headers }), {
+    status: 200,
+    headers: { 'access-control-allow-headers': 'x-varve-min-ledger-version' }
+  })
 })

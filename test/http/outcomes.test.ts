@@ -5,8 +5,10 @@ import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?limit=1&ledger_version=${version}`
 const latest = '/v1/accounts/0x1/modules?limit=1'
-const asksFor = (method: string): Ask =>
-  ({ method: 'OPTIONS', headers: { origin: 'https://a.example', 'access-control-request-method': method } })
+const asksFor = (method: string): Ask => ({
+  method: 'OPTIONS',
+  headers: { origin: 'https://a.example', 'access-control-request-method': method }
+})
 const statusHeader = 'cache-status'
 const unpruned = { prunedBlocks: 0 }
 const memoryHit = { [statusHeader]: 'varve; hit; detail=memory' }

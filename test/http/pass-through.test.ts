@@ -29,14 +29,24 @@ const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
 const stampLines = Object.entries(stamps()).map(line => line.join(': '))
 
 /** What reached the node of one request. */
-interface Reached { readonly method: string, readonly target: string, readonly headers: Record<string, string>, readonly body: string }
+interface Reached {
+  readonly method: string
+  readonly target: string
+  readonly headers: Record<string, string>
+  readonly body: string
+}
 
 /** A node that tells what reached it, bodies in hex. */
 async function echoNode (t: Test): Promise<StubNode> {
   return await stubNode(t, (asked, response) => {
     const chunks: Buffer[] = []
     asked.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
-      const body = JSON.stringify({ method: asked.method, target: asked.url, headers: linesOf(asked.rawHeaders), body: Buffer.concat(chunks).toString('hex') })
+      const body = JSON.stringify({
+        method: asked.method,
+        target: asked.url,
+        headers: linesOf(asked.rawHeaders),
+        body: Buffer.concat(chunks).toString('hex')
+      })
       ok(response, body, { 'content-length': String(Buffer.byteLength(body)) })
     })
   })
@@ -56,11 +66,18 @@ async function reached (url: string, bytes: string | Buffer): Promise<Reached> {
 async function heldNode (t: Test): Promise<{ stub: StubNode, next: () => Promise<ServerResponse> }> {
   const waiting: ServerResponse[] = []
   let arrived: () => void = () => {}
-  const stub = await stubNode(t, (_request, response) => { waiting.push(response); arrived() })
+  const stub = await stubNode(t, (_request, response) => {
+    waiting.push(response)
+    arrived()
+  })
   return {
     stub,
     next: async () => {
-      if (waiting.length === 0) await new Promise<void>(resolve => { arrived = resolve })
+      if (waiting.length === 0) {
+        await new Promise<void>(resolve => {
+          arrived = resolve
+        })
+      }
       return waiting.shift() as ServerResponse
     }
   }
@@ -69,11 +86,24 @@ async function heldNode (t: Test): Promise<{ stub: StubNode, next: () => Promise
 t.test('everything else under /v1 is passed on as the operator allows: reads, nothing, or all', async t => {
   const stub = await echoNode(t)
   const asks: [string, string, readonly ('reads' | 'none' | 'all')[]][] = [
-    ['GET', spec, ['reads', 'all']], ['HEAD', spec, ['reads', 'all']], ['GET', '/v1//', ['reads', 'all']], ['GET', '/v1/no/such/thing?a=b', ['reads', 'all']],
-    ['GET', '/v1/accounts/0x1/transactions', ['reads', 'all']], ['GET', '/v1/transactions/wait_by_hash/0x1', ['reads', 'all']], ['GET', '/v1/-/healthy', ['reads', 'all']],
-    ['POST', '/v1/transactions', ['all']], ['POST', posted, ['all']], ['POST', '/v1/view/', ['all']], ['POST', '/v1/tables/0xab/raw_item/', ['all']],
-    ['GET', '/v1/set_failpoint?name=a', []], ['GET', '/v1/set%5ffailpoint', []], ['GET', '/v1/%252Fset%255ffailpoint', []],
-    ['GET', '/', []], ['GET', '/v1x', []], ['POST', '/v2/view', []], ['GET', '/metrics', []]
+    ['GET', spec, ['reads', 'all']],
+    ['HEAD', spec, ['reads', 'all']],
+    ['GET', '/v1//', ['reads', 'all']],
+    ['GET', '/v1/no/such/thing?a=b', ['reads', 'all']],
+    ['GET', '/v1/accounts/0x1/transactions', ['reads', 'all']],
+    ['GET', '/v1/transactions/wait_by_hash/0x1', ['reads', 'all']],
+    ['GET', '/v1/-/healthy', ['reads', 'all']],
+    ['POST', '/v1/transactions', ['all']],
+    ['POST', posted, ['all']],
+    ['POST', '/v1/view/', ['all']],
+    ['POST', '/v1/tables/0xab/raw_item/', ['all']],
+    ['GET', '/v1/set_failpoint?name=a', []],
+    ['GET', '/v1/set%5ffailpoint', []],
+    ['GET', '/v1/%252Fset%255ffailpoint', []],
+    ['GET', '/', []],
+    ['GET', '/v1x', []],
+    ['POST', '/v2/view', []],
+    ['GET', '/metrics', []]
   ]
   for (const passThrough of ['reads', 'none', 'all'] as const) {
     const varve = await varveAt(t, stub.url, { passThrough })
@@ -85,13 +115,27 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
         t.match(got, { status: 200, headers: { [status]: bypass } }, `${method} ${target} of ${passThrough}`)
         t.same(stub.asked.slice(before), [`${method} ${target}`])
       } else {
-        t.match(got, { status: 404, body: method === 'HEAD' ? '' : shape, headers: { [status]: 'varve; detail=rejected', 'content-type': 'application/json' } }, `${method} ${target} of ${passThrough}`)
+        t.match(got, {
+          status: 404,
+          body: method === 'HEAD' ? '' : shape,
+          headers: { [status]: 'varve; detail=rejected', 'content-type': 'application/json' }
+        }, `${method} ${target} of ${passThrough}`)
         t.equal(stub.asked.length, before)
       }
     }
     const [raw, before] = ['{"key":"0xab"}', stub.asked.length]
-    for (const [target, body, code] of [['/v1/view', question, 200], ['/v1/view', '{}', 400], ['/v1/tables/0xab/raw_item', raw, 200], ['/v1/tables/0xab/raw_item', '{}', 400]] as const) {
-      t.equal((await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status, code, `${target} ${body} of ${passThrough}: a read that is known needs no leave, and is read first`)
+    for (
+      const [target, body, code] of [['/v1/view', question, 200], ['/v1/view', '{}', 400], [
+        '/v1/tables/0xab/raw_item',
+        raw,
+        200
+      ], ['/v1/tables/0xab/raw_item', '{}', 400]] as const
+    ) {
+      t.equal(
+        (await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status,
+        code,
+        `${target} ${body} of ${passThrough}: a read that is known needs no leave, and is read first`
+      )
     }
     t.match(await varve.get('/v1/'), { status: 200, headers: { [status]: bypass } }, `the index of ${passThrough}`)
     t.match(stub.asked.slice(before), ['POST /v1/view', /^POST \/v1\/tables\/0x0+ab\/raw_item$/])
@@ -99,16 +143,27 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
 })
 
 t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, with a body and without', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   let tunnels = 0
-  const secret = createServer(socket => { tunnels++; socket.destroy() })
-  await new Promise<void>(resolve => { secret.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { secret.close() })
+  const secret = createServer(socket => {
+    tunnels++
+    socket.destroy()
+  })
+  await new Promise<void>(resolve => {
+    secret.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    secret.close()
+  })
   const rest = METHODS.filter(method => !['GET', 'HEAD', 'POST'].includes(method))
   t.ok(rest.length > 25)
   for (const method of rest) {
-    for (const body of ['\r\n', 'Content-Length: 2\r\n\r\nhi', 'Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n']) {
+    for (
+      const body of ['\r\n', 'Content-Length: 2\r\n\r\nhi', 'Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n']
+    ) {
       const target = method === 'CONNECT' ? `127.0.0.1:${(secret.address() as AddressInfo).port}` : spec
       const text = await sendRaw(varve.url, `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${body}`)
       t.same(statusesIn(text), [405], `${method} ${body.slice(0, 20)}`)
@@ -136,7 +191,13 @@ t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, 
 t.test('a request to become something else is answered as what it is', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
-  for (const lines of ['Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13', 'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA']) {
+  for (
+    const lines of [
+      'Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ' +
+      'dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13',
+      'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA'
+    ]
+  ) {
     const got = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\n${lines}\r\n\r\n`)
     t.same(Object.keys(got.headers).sort(), ['accept-encoding', 'connection', 'host', 'user-agent', 'x-forwarded-for'])
   }
@@ -154,12 +215,22 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
   ]
   for (const [how, answer, code] of cases) {
     const raw = await rawNode(t, answer)
-    const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: how === 'hang' ? 100 : 4000 }, passThrough: 'all' })
+    const varve = await varveAt(t, raw.url, {
+      chainId: 4,
+      upstream: { timeoutMs: how === 'hang' ? 100 : 4000 },
+      passThrough: 'all'
+    })
     for (const ways of [{}, { method: 'HEAD' }, { method: 'POST', body: '{}' }]) {
       const before = raw.connections()
       const got = await varve.get('body' in ways ? posted : spec, ways)
-      t.match(got, { status: code, headers: how === '503' ? { 'retry-after': '0', [status]: bypass } : {} }, `${how} ${ways.method ?? 'GET'}`)
-      if (code === 503 && !/\d/.test(how)) t.match(got.headers, { 'retry-after': '1', [status]: 'varve; detail=unavailable' })
+      t.match(
+        got,
+        { status: code, headers: how === '503' ? { 'retry-after': '0', [status]: bypass } : {} },
+        `${how} ${ways.method ?? 'GET'}`
+      )
+      if (code === 503 && !/\d/.test(how)) {
+        t.match(got.headers, { 'retry-after': '1', [status]: 'varve; detail=unavailable' })
+      }
       t.equal(raw.connections() - before, 1)
     }
   }
@@ -167,23 +238,37 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
 
 t.test('a kept connection that dies under a read, known or not, posted or not, costs one fresh try; under what may write it is the client\'s to repeat', async t => {
   const raw = await rawNode(t, socket => {
-    socket.write(['HTTP/1.1 200 OK', ...stampLines, 'content-type: application/json', 'content-length: 2', '', '[]'].join('\r\n'))
-    socket.once('data', () => { socket.destroy() })
+    socket.write(
+      ['HTTP/1.1 200 OK', ...stampLines, 'content-type: application/json', 'content-length: 2', '', '[]'].join('\r\n')
+    )
+    socket.once('data', () => {
+      socket.destroy()
+    })
   })
   const varve = await varveAt(t, raw.url, { upstream: { maxConcurrent: 1 }, passThrough: 'all' })
   t.match(await varve.get('/v1/transactions', { method: 'POST', body: '{}' }), { status: 503 })
   t.equal(raw.connections(), 1)
   t.match(await varve.get(spec), { status: 200, body: '[]' })
   t.match(await varve.get(spec), { status: 200, body: '[]' })
-  t.match(await varve.get('/v1/view', { method: 'POST', headers: { 'content-type': 'application/json' }, body: question }), { status: 200, body: '[]' })
+  t.match(
+    await varve.get('/v1/view', { method: 'POST', headers: { 'content-type': 'application/json' }, body: question }),
+    { status: 200, body: '[]' }
+  )
   t.equal(raw.connections(), 4)
 })
 
 t.test('a node that nobody vouches for is not believed, one that the CA file vouches for is', async t => {
   let asked = 0
-  const server = createTlsServer({ cert: certificate, key: certificateKey }, (_request, response) => { asked++; ok(response, '[]') })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.close() })
+  const server = createTlsServer({ cert: certificate, key: certificateKey }, (_request, response) => {
+    asked++
+    ok(response, '[]')
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.close()
+  })
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
   const trusting = await varveAt(t, url)
   t.match(await trusting.get(spec), { status: 503, body: shape, headers: { 'retry-after': '1' } })
@@ -194,47 +279,152 @@ t.test('a node that nobody vouches for is not believed, one that the CA file vou
 
 t.test('what an answer depends on and who asks goes upstream, and nothing else that a client says; the operator\'s own headers win', async t => {
   const stub = await echoNode(t)
-  const varve = await varveAt(t, `${stub.url}/key`, { passThrough: 'all', upstream: { headers: { Authorization: 'Bearer operator', 'X-Forwarded-For': '10.0.0.1', 'X-Api-Key': 'operator' } } })
-  const plain = { accept: 'a/b', 'accept-encoding': 'gzip', 'user-agent': 'client/1', traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', tracestate: 'a=b', 'x-aptos-client': 'sdk/1', 'x-aptos-typescript-sdk-origin-method': 'view' }
+  const varve = await varveAt(t, `${stub.url}/key`, {
+    passThrough: 'all',
+    upstream: { headers: { Authorization: 'Bearer operator', 'X-Forwarded-For': '10.0.0.1', 'X-Api-Key': 'operator' } }
+  })
+  const plain = {
+    accept: 'a/b',
+    'accept-encoding': 'gzip',
+    'user-agent': 'client/1',
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    tracestate: 'a=b',
+    'x-aptos-client': 'sdk/1',
+    'x-aptos-typescript-sdk-origin-method': 'view'
+  }
   const theirs = [
-    'Authorization: Bearer theirs', 'Cookie: theirs=1', 'X-Api-Key: theirs', 'Proxy-Authorization: theirs', 'Proxy-Connection: keep-alive', 'TE: trailers', 'Trailer: X-Theirs', 'Keep-Alive: timeout=5', 'Upgrade: theirs',
-    'Forwarded: for=theirs', 'Via: 1.1 theirs', 'X-Forwarded-For: 6.6.6.6', 'X-Forwarded-Host: theirs', 'X-Forwarded-Proto: theirs', 'X-Forwarded-Client: theirs', 'X-Forwarded-Client-Cert: theirs', 'X-Real-IP: 6.6.6.6',
-    'X-Original-URL: /theirs', 'X-Rewrite-URL: /theirs', 'X-HTTP-Method-Override: DELETE', 'Range: bytes=0-0', 'If-None-Match: "theirs"', 'If-Modified-Since: Thu, 01 Jan 2026 00:00:00 GMT', 'Cache-Control: no-cache',
-    'Origin: https://theirs.example', 'Referer: https://theirs.example', 'X-Theirs: 1', 'Max-Forwards: 0', 'Expect: 100-continue', 'Connection: close, X-Hop-Client', 'X-Hop-Client: theirs'
+    'Authorization: Bearer theirs',
+    'Cookie: theirs=1',
+    'X-Api-Key: theirs',
+    'Proxy-Authorization: theirs',
+    'Proxy-Connection: keep-alive',
+    'TE: trailers',
+    'Trailer: X-Theirs',
+    'Keep-Alive: timeout=5',
+    'Upgrade: theirs',
+    'Forwarded: for=theirs',
+    'Via: 1.1 theirs',
+    'X-Forwarded-For: 6.6.6.6',
+    'X-Forwarded-Host: theirs',
+    'X-Forwarded-Proto: theirs',
+    'X-Forwarded-Client: theirs',
+    'X-Forwarded-Client-Cert: theirs',
+    'X-Real-IP: 6.6.6.6',
+    'X-Original-URL: /theirs',
+    'X-Rewrite-URL: /theirs',
+    'X-HTTP-Method-Override: DELETE',
+    'Range: bytes=0-0',
+    'If-None-Match: "theirs"',
+    'If-Modified-Since: Thu, 01 Jan 2026 00:00:00 GMT',
+    'Cache-Control: no-cache',
+    'Origin: https://theirs.example',
+    'Referer: https://theirs.example',
+    'X-Theirs: 1',
+    'Max-Forwards: 0',
+    'Expect: 100-continue',
+    'Connection: close, X-Hop-Client',
+    'X-Hop-Client: theirs'
   ]
   const lines = [...Object.entries(plain).map(line => line.join(': ')), ...theirs].join('\r\n')
-  const operators = { connection: 'keep-alive', authorization: 'Bearer operator', 'x-forwarded-for': '10.0.0.1', 'x-api-key': 'operator', host: new URL(stub.url).host }
+  const operators = {
+    connection: 'keep-alive',
+    authorization: 'Bearer operator',
+    'x-forwarded-for': '10.0.0.1',
+    'x-api-key': 'operator',
+    host: new URL(stub.url).host
+  }
   const got = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\n\r\n`)
   t.same(got.headers, { ...plain, ...operators })
   t.equal(got.target, `/key${spec}`)
-  const sent = await reached(varve.url, `POST ${posted} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`)
+  const sent = await reached(
+    varve.url,
+    `POST ${posted} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\nContent-Type: ` +
+      'application/json\r\nContent-Length: 2\r\n\r\n{}'
+  )
   t.same(sent.headers, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
 })
 
 t.test('a client\'s address goes upstream with what is passed on, as its connection shows it, and with no known read', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
-  for (const theirs of ['', 'X-Forwarded-For: 6.6.6.6\r\n', 'X-Forwarded-For: 127.0.0.1, 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7\r\n']) {
-    const { headers } = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${theirs}\r\n`)
+  for (
+    const theirs of [
+      '',
+      'X-Forwarded-For: 6.6.6.6\r\n',
+      'X-Forwarded-For: 127.0.0.1, 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7\r\n'
+    ]
+  ) {
+    const { headers } = await reached(
+      varve.url,
+      `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${theirs}\r\n`
+    )
     t.equal(headers['x-forwarded-for'], '127.0.0.1')
   }
-  const known = await reached(varve.url, 'GET /v1/estimate_gas_price HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n')
+  const known = await reached(
+    varve.url,
+    'GET /v1/estimate_gas_price HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n'
+  )
   t.equal(known.headers['x-forwarded-for'], undefined)
 })
 
 t.test('what a client lists under Connection stays here, so that neither side takes it for the other\'s', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
-  const { headers } = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close, Accept ,ACCEPT-ENCODING,x-aptos-client,, user-agent,host\r\nAccept: application/x-bcs\r\nAccept-Encoding: gzip\r\nX-Aptos-Client: sdk\r\nUser-Agent: me\r\n\r\n`)
-  t.same({ ...headers, host: 'h' }, { host: 'h', connection: 'keep-alive', 'user-agent': 'varve', 'accept-encoding': 'identity', 'x-forwarded-for': '127.0.0.1' })
+  const { headers } = await reached(
+    varve.url,
+    `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close, Accept ,ACCEPT-ENCODING,x-aptos-client,, ` +
+      'user-agent,host\r\nAccept: application/x-bcs\r\nAccept-Encoding: gzip\r\nX-Aptos-Client: ' +
+      'sdk\r\nUser-Agent: me\r\n\r\n'
+  )
+  t.same({ ...headers, host: 'h' }, {
+    host: 'h',
+    connection: 'keep-alive',
+    'user-agent': 'varve',
+    'accept-encoding': 'identity',
+    'x-forwarded-for': '127.0.0.1'
+  })
   t.equal(headers['host'], new URL(stub.url).host)
 })
 
 t.test('of a node\'s headers those come back that are on the list: no cookie, no hop, no place to go', async t => {
-  const kept = { 'content-type': 'text/plain', 'content-language': 'en', 'content-disposition': 'inline', 'cache-control': 'max-age=5', etag: '"a"', 'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT', vary: 'Accept', allow: 'GET', traceparent: '00-1', 'retry-after': '3', 'www-authenticate': 'Bearer', 'x-aptos-cursor': 'ab', 'x-aptos-gas-used': '7' }
+  const kept = {
+    'content-type': 'text/plain',
+    'content-language': 'en',
+    'content-disposition': 'inline',
+    'cache-control': 'max-age=5',
+    etag: '"a"',
+    'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT',
+    vary: 'Accept',
+    allow: 'GET',
+    traceparent: '00-1',
+    'retry-after': '3',
+    'www-authenticate': 'Bearer',
+    'x-aptos-cursor': 'ab',
+    'x-aptos-gas-used': '7'
+  }
   let location = ''
-  const dropped = { 'set-cookie': 'AWSALB=1', connection: 'close, x-hop', 'keep-alive': 'timeout=9', 'x-hop': '1', trailer: 'x-late', upgrade: 'h2c', 'proxy-authenticate': 'Basic', 'proxy-connection': 'close', 'transfer-encoding': 'chunked', 'content-location': '/theirs', server: 'theirs', via: '1.1 theirs', 'alt-svc': 'h3=":443"', 'access-control-allow-origin': 'https://theirs.example', 'strict-transport-security': 'max-age=1', 'x-theirs': '1', 'x-node-ledger-version': '1000' }
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(307, { ...kept, ...dropped, location, ...stamps() }).end('moved') })
+  const dropped = {
+    'set-cookie': 'AWSALB=1',
+    connection: 'close, x-hop',
+    'keep-alive': 'timeout=9',
+    'x-hop': '1',
+    trailer: 'x-late',
+    upgrade: 'h2c',
+    'proxy-authenticate': 'Basic',
+    'proxy-connection': 'close',
+    'transfer-encoding': 'chunked',
+    'content-location': '/theirs',
+    server: 'theirs',
+    via: '1.1 theirs',
+    'alt-svc': 'h3=":443"',
+    'access-control-allow-origin': 'https://theirs.example',
+    'strict-transport-security': 'max-age=1',
+    'x-theirs': '1',
+    'x-node-ledger-version': '1000'
+  }
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(307, { ...kept, ...dropped, location, ...stamps() }).end('moved')
+  })
   location = `${stub.url}/v1/elsewhere`
   const varve = await varveAt(t, stub.url)
   const { status: code, headers, body } = await varve.get(spec)
@@ -242,26 +432,67 @@ t.test('of a node\'s headers those come back that are on the list: no cookie, no
   t.equal(body, 'moved')
   const { date, connection, 'transfer-encoding': coding, ...rest } = headers
   t.same([connection, coding], ['close', 'chunked'], 'varve\'s own')
-  const positions = Object.entries(stamps()).flatMap(([name, value]) => [[name, value], [name.replace('x-aptos', 'x-node'), value]])
-  t.same(rest, { ...kept, vary: 'Accept, Origin', ...Object.fromEntries(positions), 'x-node-cursor': 'ab', 'x-node-gas-used': '7', [status]: bypass })
+  const positions = Object.entries(stamps()).flatMap((
+    [name, value]
+  ) => [[name, value], [name.replace('x-aptos', 'x-node'), value]])
+  t.same(rest, {
+    ...kept,
+    vary: 'Accept, Origin',
+    ...Object.fromEntries(positions),
+    'x-node-cursor': 'ab',
+    'x-node-gas-used': '7',
+    [status]: bypass
+  })
   t.notMatch(JSON.stringify(headers), new RegExp(new URL(stub.url).host), 'nobody learns where the node is')
 })
 
 t.test('of two lines of one name that a client believes the first is handed on, and lists are handed on whole', async t => {
-  const twice = ['content-type', 'text/plain', 'content-type', 'text/html', 'etag', '"a"', 'etag', '"b"', 'last-modified', 'a', 'last-modified', 'b', 'vary', 'Accept', 'vary', 'Origin', 'x-aptos-cursor', 'aa', ...Object.entries(stamps()).flat()]
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, twice).end('hi') })
+  const twice = [
+    'content-type',
+    'text/plain',
+    'content-type',
+    'text/html',
+    'etag',
+    '"a"',
+    'etag',
+    '"b"',
+    'last-modified',
+    'a',
+    'last-modified',
+    'b',
+    'vary',
+    'Accept',
+    'vary',
+    'Origin',
+    'x-aptos-cursor',
+    'aa',
+    ...Object.entries(stamps()).flat()
+  ]
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, twice).end('hi')
+  })
   const varve = await varveAt(t, stub.url)
-  t.match(await varve.get(spec), { status: 200, body: 'hi', headers: { 'content-type': 'text/plain', etag: '"a"', 'last-modified': 'a', vary: 'Accept, Origin' } })
+  t.match(await varve.get(spec), {
+    status: 200,
+    body: 'hi',
+    headers: { 'content-type': 'text/plain', etag: '"a"', 'last-modified': 'a', vary: 'Accept, Origin' }
+  })
 })
 
 t.test('an answer that is odd, or no HTTP at all, harms neither the process nor the next client', async t => {
   let answer = ''
-  const raw = await rawNode(t, socket => { socket.end(Buffer.from(answer, 'latin1')) })
+  const raw = await rawNode(t, socket => {
+    socket.end(Buffer.from(answer, 'latin1'))
+  })
   const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 500 } })
   const head = (first: string, ...lines: string[]): string => [first, ...stampLines, ...lines, '', ''].join('\r\n')
   const cases: [string, number][] = [
     [head('HTTP/1.1 200 OK', 'trailer: x-late', 'content-length: 2') + 'hi', 200],
-    [head('HTTP/1.1 200 OK', 'trailer: x-late', 'transfer-encoding: chunked') + '2\r\nhi\r\n0\r\nx-late: 1\r\nset-cookie: a=b\r\n\r\n', 200],
+    [
+      head('HTTP/1.1 200 OK', 'trailer: x-late', 'transfer-encoding: chunked') +
+      '2\r\nhi\r\n0\r\nx-late: 1\r\nset-cookie: a=b\r\n\r\n',
+      200
+    ],
     [head('HTTP/1.1 200 OK', 'etag: "caf\xe9"', 'content-length: 2') + 'hi', 200],
     [head('HTTP/1.1 200 caf\xe9 \xff', 'content-length: 2') + 'hi', 200],
     [head('HTTP/1.1 200 OK', 'etag: a', 'etag: b', 'content-length: 2') + 'hi', 200],
@@ -269,9 +500,15 @@ t.test('an answer that is odd, or no HTTP at all, harms neither the process nor 
     [head('HTTP/1.0 200 OK', 'content-length: 2') + 'hi', 200],
     [head('HTTP/1.1 200 OK') + 'hi', 200],
     [head('HTTP/1.1 103 Early Hints', 'link: </x>') + head('HTTP/1.1 200 OK', 'content-length: 2') + 'hi', 200],
-    ...[299, 418, 599, 600, 999].map((code): [string, number] => [head(`HTTP/1.1 ${code} Odd`, 'content-length: 2') + 'hi', code]),
-    ...['\x00', '\x01', '\x07', '\x7f', '\r', '\n x'].map((bad): [string, number] => [head('HTTP/1.1 200 OK', `etag: "${bad}"`, 'content-length: 2') + 'hi', 503]),
-    ...['000', '099', '20', 'abc'].map((code): [string, number] => [head(`HTTP/1.1 ${code} Odd`, 'content-length: 2') + 'hi', 503]),
+    ...[299, 418, 599, 600, 999].map((
+      code
+    ): [string, number] => [head(`HTTP/1.1 ${code} Odd`, 'content-length: 2') + 'hi', code]),
+    ...['\x00', '\x01', '\x07', '\x7f', '\r', '\n x'].map((
+      bad
+    ): [string, number] => [head('HTTP/1.1 200 OK', `etag: "${bad}"`, 'content-length: 2') + 'hi', 503]),
+    ...['000', '099', '20', 'abc'].map((
+      code
+    ): [string, number] => [head(`HTTP/1.1 ${code} Odd`, 'content-length: 2') + 'hi', 503]),
     [head('HTTP/1.1 101 Switching Protocols', 'upgrade: websocket', 'connection: upgrade'), 503],
     [head('HTTP/1.1 200 OK', 'content-length: 2', 'transfer-encoding: chunked') + '2\r\nhi\r\n0\r\n\r\n', 503],
     [head('HTTP/1.1 200 OK', 'content-length: 2', 'content-length: 3') + 'hi', 503],
@@ -286,7 +523,11 @@ t.test('an answer that is odd, or no HTTP at all, harms neither the process nor 
       const sent = method === 'HEAD' ? bytes.replace(/hi$|2\r\nhi\r\n0[^]*/, '') : bytes
       answer = sent
       const got = await varve.get(spec, { method })
-      t.match(got, { status: code, headers: { 'set-cookie': undefined, trailer: undefined } }, `${method} ${JSON.stringify(bytes.replace(stampLines.join('\r\n'), '').slice(0, 60))}`)
+      t.match(
+        got,
+        { status: code, headers: { 'set-cookie': undefined, trailer: undefined } },
+        `${method} ${JSON.stringify(bytes.replace(stampLines.join('\r\n'), '').slice(0, 60))}`
+      )
       if (method === 'GET') t.match(got.body, code === 503 ? shape : 'hi')
     }
   }
@@ -295,14 +536,24 @@ t.test('an answer that is odd, or no HTTP at all, harms neither the process nor 
 t.test('204 and 304 have no body, and a node\'s redirect is no way past varve', async t => {
   const stub = await stubNode(t, (asked, response) => {
     const code = Number(asked.url?.slice(-3))
-    response.writeHead(code, { ...stamps(), etag: '"a"', ...(code >= 300 && code !== 304 && { location: `${stub.url}/x` }) }).end()
+    response.writeHead(code, {
+      ...stamps(),
+      etag: '"a"',
+      ...(code >= 300 && code !== 304 && { location: `${stub.url}/x` })
+    }).end()
   })
   const varve = await varveAt(t, stub.url)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  t.teardown(() => { agent.destroy() })
+  t.teardown(() => {
+    agent.destroy()
+  })
   for (const code of [204, 205, 301, 302, 303, 304, 307, 308, 204, 304]) {
     const got = await ask(varve.url, `/v1/x/${code}`, { agent })
-    t.match(got, { status: code, body: '', headers: { location: undefined, 'x-node-ledger-version': '1000', [status]: bypass, etag: '"a"' } })
+    t.match(got, {
+      status: code,
+      body: '',
+      headers: { location: undefined, 'x-node-ledger-version': '1000', [status]: bypass, etag: '"a"' }
+    })
   }
   t.equal(stub.asked.length, 10, 'no redirect is followed')
 })
@@ -310,59 +561,170 @@ t.test('204 and 304 have no body, and a node\'s redirect is no way past varve', 
 t.test('targets arrive as they were sent, byte for byte, however long', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, `${stub.url}/key`)
-  const tag = `0x1::coin::CoinStore<${'0xcafe::very_long_module_name::VeryLongStructName<'.repeat(60)}u8${'>'.repeat(60)}>`
+  const tag = `0x1::coin::CoinStore<${'0xcafe::very_long_module_name::VeryLongStructName<'.repeat(60)}u8${
+    '>'.repeat(60)
+  }>`
   const once = encodeURIComponent(tag)
   const targets = [
-    '/v1//', '/v1//?', `/v1/accounts/0x1/other/${once}`, `/v1/accounts/0x1/other/${encodeURIComponent(once)}?ledger_version=5`, '/v1/accounts/0x1/other/0x1::a::B%3cu8%3E',
-    `${spec}?a=1&a=2&b=+%2B%2F%2f;c=%20&&=&d`, `${spec}??`, `${spec}?a?b=c/../d`, `${spec}?%`, `${spec}?%zz&\`{|}^~[]\\`, '/v1/x;y=z,w:@!$&\'()*+="{|}^', '/v1/a%2Fb%2fc', '/v1/%20%00%7f', `/v1/${'x'.repeat(8000)}`, `${spec}?${'y=1&'.repeat(2000)}`
+    '/v1//',
+    '/v1//?',
+    `/v1/accounts/0x1/other/${once}`,
+    `/v1/accounts/0x1/other/${encodeURIComponent(once)}?ledger_version=5`,
+    '/v1/accounts/0x1/other/0x1::a::B%3cu8%3E',
+    `${spec}?a=1&a=2&b=+%2B%2F%2f;c=%20&&=&d`,
+    `${spec}??`,
+    `${spec}?a?b=c/../d`,
+    `${spec}?%`,
+    `${spec}?%zz&\`{|}^~[]\\`,
+    '/v1/x;y=z,w:@!$&\'()*+="{|}^',
+    '/v1/a%2Fb%2fc',
+    '/v1/%20%00%7f',
+    `/v1/${'x'.repeat(8000)}`,
+    `${spec}?${'y=1&'.repeat(2000)}`
   ]
-  for (const target of targets) t.equal((JSON.parse((await varve.get(target)).body) as Reached).target, `/key${target}`, target.slice(0, 80))
+  for (const target of targets) {
+    t.equal((JSON.parse((await varve.get(target)).body) as Reached).target, `/key${target}`, target.slice(0, 80))
+  }
 })
 
-const piece = fc.constantFrom('a', 'B', '0', '/', '//', '%2F', '%3c', '%20', '+', ';', '&', '=', '::', ',', '\'', '|', '~', '@', '\\x', '..x', '%C3%A9')
+const piece = fc.constantFrom(
+  'a',
+  'B',
+  '0',
+  '/',
+  '//',
+  '%2F',
+  '%3c',
+  '%20',
+  '+',
+  ';',
+  '&',
+  '=',
+  '::',
+  ',',
+  '\'',
+  '|',
+  '~',
+  '@',
+  '\\x',
+  '..x',
+  '%C3%A9'
+)
 const path = fc.array(piece).map(pieces => `/v1/x${pieces.join('')}`)
-const query = fc.option(fc.array(fc.oneof(piece, fc.constantFrom('?', '%', '`', '..', '/../'))).map(pieces => pieces.join('')), { nil: undefined })
+const query = fc.option(
+  fc.array(fc.oneof(piece, fc.constantFrom('?', '%', '`', '..', '/../'))).map(pieces => pieces.join('')),
+  { nil: undefined }
+)
 
 t.test(`whatever the target, what arrives is what was sent (${seeded})`, async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
-  await checkAsync(fc.asyncProperty(path, query, async (start, rest) => {
-    const target = rest === undefined ? start : `${start}?${rest}`
-    return (JSON.parse((await varve.get(target)).body) as Reached).target === target
-  }), 60)
+  await checkAsync(
+    fc.asyncProperty(path, query, async (start, rest) => {
+      const target = rest === undefined ? start : `${start}?${rest}`
+      return (JSON.parse((await varve.get(target)).body) as Reached).target === target
+    }),
+    60
+  )
 })
 
 t.test('what would lead out of /v1 or to another host never reaches the node', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
-  for (const dots of ['..', '.', '%2e%2e', '%2E.', '%252e%252e', '..%2f', '..%252Fx', '..\\', 'x\\..', '..%5cx', '..;x']) {
+  for (
+    const dots of ['..', '.', '%2e%2e', '%2E.', '%252e%252e', '..%2f', '..%252Fx', '..\\', 'x\\..', '..%5cx', '..;x']
+  ) {
     for (const target of [`/v1/${dots}/admin`, `/v1/x/${dots}`, `http://evil.example/v1/${dots}/admin`]) {
-      for (const method of ['GET', 'POST']) t.match(await varve.get(target, { method }), { status: 400, body: shape, headers: { [status]: 'varve; detail=rejected' } }, `${method} ${target}`)
+      for (const method of ['GET', 'POST']) {
+        t.match(await varve.get(target, { method }), {
+          status: 400,
+          body: shape,
+          headers: { [status]: 'varve; detail=rejected' }
+        }, `${method} ${target}`)
+      }
     }
   }
-  for (const target of ['//evil.example/v1/x', 'http://evil.example/v1x', 'http://evil.example', 'http://evil.example//other/v1/x', 'ftp://evil.example/v1/x', '*']) t.match(await varve.get(target), { status: 404, body: shape }, target)
-  for (const target of [`${spec}#x`, '/v1/<', '/v1/%', '/v1/%c0%af']) t.match(await varve.get(target), { status: 400, body: shape }, target)
+  for (
+    const target of [
+      '//evil.example/v1/x',
+      'http://evil.example/v1x',
+      'http://evil.example',
+      'http://evil.example//other/v1/x',
+      'ftp://evil.example/v1/x',
+      '*'
+    ]
+  ) t.match(await varve.get(target), { status: 404, body: shape }, target)
+  for (const target of [`${spec}#x`, '/v1/<', '/v1/%', '/v1/%c0%af']) {
+    t.match(await varve.get(target), { status: 400, body: shape }, target)
+  }
   t.equal(stub.asked.length, 0)
-  t.match(JSON.parse((await varve.get('http://evil.example/v1/x?y=http://evil.example/v1')).body), { target: '/v1/x?y=http://evil.example/v1', headers: { host: new URL(stub.url).host } })
+  t.match(JSON.parse((await varve.get('http://evil.example/v1/x?y=http://evil.example/v1')).body), {
+    target: '/v1/x?y=http://evil.example/v1',
+    headers: { host: new URL(stub.url).host }
+  })
 })
 
 t.test('a body arrives byte for byte, with its own type and a length, however it came', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
-  const bodies = ['{"a" : 18446744073709551615, "a":1.0e0,"__proto__":\t{}}\n', '\ufeff[]', 'not json', Buffer.from(Uint8Array.from({ length: 256 }, (_, at) => at)), Buffer.alloc(1024 * 1024, 'x'), '']
+  const bodies = [
+    '{"a" : 18446744073709551615, "a":1.0e0,"__proto__":\t{}}\n',
+    '\ufeff[]',
+    'not json',
+    Buffer.from(Uint8Array.from({ length: 256 }, (_, at) => at)),
+    Buffer.alloc(1024 * 1024, 'x'),
+    ''
+  ]
   for (const body of bodies) {
-    for (const type of ['application/json', 'application/json; charset=UTF-8', 'application/x.aptos.view_function+bcs', 'Text/Plain;a="b"']) {
-      const got = JSON.parse((await varve.get(posted, { method: 'POST', headers: { 'content-type': type }, body })).body) as Reached
+    for (
+      const type of [
+        'application/json',
+        'application/json; charset=UTF-8',
+        'application/x.aptos.view_function+bcs',
+        'Text/Plain;a="b"'
+      ]
+    ) {
+      const got = JSON.parse(
+        (await varve.get(posted, { method: 'POST', headers: { 'content-type': type }, body })).body
+      ) as Reached
       t.ok(Buffer.from(got.body, 'hex').equals(Buffer.from(body)))
-      t.match(got.headers, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)), 'transfer-encoding': undefined })
+      t.match(got.headers, {
+        'content-type': type,
+        'content-length': String(Buffer.byteLength(body)),
+        'transfer-encoding': undefined
+      })
     }
   }
-  const send = async (lines: string, body: string): Promise<Reached> => await reached(varve.url, `POST ${posted} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n\r\n${body}`)
-  const chunked = await send('Content-Type: a/b\r\nTransfer-Encoding: Chunked\r\nTrailer: X-Late', '2;x=y\r\nhi\r\n3\r\n ho\r\n0\r\nX-Late: 1\r\n\r\n')
-  t.match(chunked, { body: Buffer.from('hi ho').toString('hex'), headers: { 'content-type': 'a/b', 'content-length': '5', 'transfer-encoding': undefined, trailer: undefined, 'x-late': undefined } })
-  for (const lines of ['X: y', 'Content-Length: 0', 'Keep-Alive: timeout=5']) t.match(await send(lines, ''), { body: '', headers: { 'content-length': '0', 'content-type': undefined } }, lines)
-  t.match(await send('Content-Length: 2\r\nExpect: 100-Continue\r\nKeep-Alive: 300', 'hi'.slice(0, 2)).catch((error: unknown) => error), { body: '6869', headers: { expect: undefined, 'keep-alive': undefined } })
-  t.match(await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nGET `), { method: 'GET', body: '', headers: { 'content-length': undefined } }, 'a GET has none')
+  const send = async (lines: string, body: string): Promise<Reached> =>
+    await reached(varve.url, `POST ${posted} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n\r\n${body}`)
+  const chunked = await send(
+    'Content-Type: a/b\r\nTransfer-Encoding: Chunked\r\nTrailer: X-Late',
+    '2;x=y\r\nhi\r\n3\r\n ho\r\n0\r\nX-Late: 1\r\n\r\n'
+  )
+  t.match(chunked, {
+    body: Buffer.from('hi ho').toString('hex'),
+    headers: {
+      'content-type': 'a/b',
+      'content-length': '5',
+      'transfer-encoding': undefined,
+      trailer: undefined,
+      'x-late': undefined
+    }
+  })
+  for (const lines of ['X: y', 'Content-Length: 0', 'Keep-Alive: timeout=5']) {
+    t.match(await send(lines, ''), { body: '', headers: { 'content-length': '0', 'content-type': undefined } }, lines)
+  }
+  t.match(
+    await send('Content-Length: 2\r\nExpect: 100-Continue\r\nKeep-Alive: 300', 'hi'.slice(0, 2)).catch((
+      error: unknown
+    ) => error),
+    { body: '6869', headers: { expect: undefined, 'keep-alive': undefined } }
+  )
+  t.match(
+    await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nGET `),
+    { method: 'GET', body: '', headers: { 'content-length': undefined } },
+    'a GET has none'
+  )
 })
 
 t.test('100-continue is met before the body is sent, and a body that is not wanted is refused instead', async t => {
@@ -370,7 +732,9 @@ t.test('100-continue is met before the body is sent, and a body that is not want
   const varve = await varveAt(t, stub.url, { passThrough: 'all', limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   const socket = connect(Number(port), hostname)
-  socket.write(`POST ${posted} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`)
+  socket.write(
+    `POST ${posted} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`
+  )
   const [first] = await once(socket, 'data') as [Buffer]
   t.equal(first.toString(), 'HTTP/1.1 100 Continue\r\n\r\n')
   t.equal(stub.asked.length, 0)
@@ -387,26 +751,46 @@ t.test('100-continue is met before the body is sent, and a body that is not want
   ]
   for (const [code, headers, body] of refused) {
     for (const target of [posted, '/v1/view', '/v1/tables/0x1/raw_item']) {
-      const got = await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
-      t.match(got, { status: code, body: shape, headers: { [status]: 'varve; detail=rejected' } }, `${target} ${JSON.stringify(headers)}`)
+      const got = await varve.get(target, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body
+      })
+      t.match(
+        got,
+        { status: code, body: shape, headers: { [status]: 'varve; detail=rejected' } },
+        `${target} ${JSON.stringify(headers)}`
+      )
     }
   }
   t.equal(stub.asked.length, 1)
-  t.match(await varve.get(posted, { method: 'POST', headers: { 'content-encoding': 'identity' }, body: 'x'.repeat(1024) }), { status: 200 })
+  t.match(
+    await varve.get(posted, { method: 'POST', headers: { 'content-encoding': 'identity' }, body: 'x'.repeat(1024) }),
+    { status: 200 }
+  )
 })
 
 t.test('a coded answer passes unharmed to a client that asked for it, and nobody else is given one', async t => {
   const text = 'x'.repeat(5000)
   const stub = await stubNode(t, (asked, response) => {
     const isCoded = asked.headers['accept-encoding'] === 'gzip;q=0.5'
-    response.writeHead(200, { ...stamps(), 'content-type': 'text/plain', vary: 'Accept-Encoding', ...(isCoded && { 'content-encoding': 'gzip' }) }).end(isCoded ? gzipSync(text) : text)
+    response.writeHead(200, {
+      ...stamps(),
+      'content-type': 'text/plain',
+      vary: 'Accept-Encoding',
+      ...(isCoded && { 'content-encoding': 'gzip' })
+    }).end(isCoded ? gzipSync(text) : text)
   })
   const varve = await varveAt(t, stub.url)
   const coded = await varve.get(spec, { headers: { 'accept-encoding': 'gzip;q=0.5' } })
   t.match(coded.headers, { 'content-encoding': 'gzip', vary: 'Accept-Encoding' })
   t.equal(gunzipSync(coded.bytes).toString(), text)
   t.match(await varve.get(spec), { body: text, headers: { 'content-encoding': undefined } })
-  t.match(await varve.get(spec, { method: 'HEAD' }), { status: 200, body: '', headers: { 'content-type': 'text/plain', [status]: bypass } })
+  t.match(await varve.get(spec, { method: 'HEAD' }), {
+    status: 200,
+    body: '',
+    headers: { 'content-type': 'text/plain', [status]: bypass }
+  })
 })
 
 t.test('a client that leaves takes its question back from the node, before the answer and within it', async t => {
@@ -417,7 +801,9 @@ t.test('a client that leaves takes its question back from the node, before the a
     for (const hasBegun of [false, true]) {
       // More often than there are slots, so that one that is not given back is missed.
       for (let round = 0; round < 9; round++) {
-        const sent = request({ hostname, port, method, path: target, agent: new Agent() }).end(method === 'POST' ? '{}' : undefined)
+        const sent = request({ hostname, port, method, path: target, agent: new Agent() }).end(
+          method === 'POST' ? '{}' : undefined
+        )
         sent.on('error', () => {})
         const response = await next()
         const closed = once(response, 'close')
@@ -445,17 +831,36 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
   const stub = await echoNode(t)
   const { parts } = partsAt(t, stub.url)
   let asked: () => void = () => {}
-  const here = new Promise<void>(resolve => { asked = resolve })
+  const here = new Promise<void>(resolve => {
+    asked = resolve
+  })
   let isLetGo: () => void = () => {}
-  const letGo = new Promise<void>(resolve => { isLetGo = resolve })
+  const letGo = new Promise<void>(resolve => {
+    isLetGo = resolve
+  })
   const pass: typeof parts.nodes.pass = async (_question, _route, _look, signal) => {
     asked()
     await once(signal, 'abort')
-    return { status: 200, headers: {}, body: Buffer.alloc(0), rest: { async * [Symbol.asyncIterator] () { t.fail('nobody reads it') }, destroy: isLetGo }, isFramed: true, stamped: undefined, release: undefined }
+    return {
+      status: 200,
+      headers: {},
+      body: Buffer.alloc(0),
+      rest: {
+        async *[Symbol.asyncIterator] () {
+          t.fail('nobody reads it')
+        },
+        destroy: isLetGo
+      },
+      isFramed: true,
+      stamped: undefined,
+      release: undefined
+    }
   }
   const metrics = new Metrics()
   const app = publicApp(publicPartsOf({ ...parts, nodes: { ...parts.nodes, pass } }, { metrics }))
-  t.teardown(async () => { await app.close() })
+  t.teardown(async () => {
+    await app.close()
+  })
   const { hostname, port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
   const sent = request({ hostname, port, path: spec, agent: new Agent() }).end()
   sent.on('error', () => {})
@@ -466,31 +871,67 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
 })
 
 t.test('what is passed on is never kept, is counted as other, and teaches the position under both families of names', async t => {
-  const further = stamps({ 'x-aptos-ledger-version': '2000', 'x-aptos-ledger-timestampusec': '2000000', 'x-aptos-block-height': '200' })
-  const stub = await stubNode(t, (asked, response, nth) => { ok(response, `[${nth}]`, asked.url === spec ? further : {}) })
+  const further = stamps({
+    'x-aptos-ledger-version': '2000',
+    'x-aptos-ledger-timestampusec': '2000000',
+    'x-aptos-block-height': '200'
+  })
+  const stub = await stubNode(t, (asked, response, nth) => {
+    ok(response, `[${nth}]`, asked.url === spec ? further : {})
+  })
   const varve = await varveAt(t, stub.url)
   t.match((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).headers, { 'x-node-ledger-version': '1000' })
   for (const body of ['[2]', '[3]']) {
     const got = await varve.get(spec)
-    t.match(got, { status: 200, body, headers: { [status]: bypass, 'cache-control': 'no-store', etag: undefined, 'x-node-ledger-version': '2000', 'x-aptos-ledger-version': '2000', 'x-node-block-height': '200' } })
+    t.match(got, {
+      status: 200,
+      body,
+      headers: {
+        [status]: bypass,
+        'cache-control': 'no-store',
+        etag: undefined,
+        'x-node-ledger-version': '2000',
+        'x-aptos-ledger-version': '2000',
+        'x-node-block-height': '200'
+      }
+    })
     t.ok(got.rawNames.includes('X-NODE-LEDGER-VERSION') && got.rawNames.includes('x-aptos-ledger-version'))
   }
-  t.match((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).headers, { [status]: /hit/, 'x-node-ledger-version': '2000' }, 'a hit on another read shows it')
+  t.match((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).headers, {
+    [status]: /hit/,
+    'x-node-ledger-version': '2000'
+  }, 'a hit on another read shows it')
   t.equal(await varve.metric('varve_ledger_version'), 2000)
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
   t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="forwarded",status="200"}'), 2)
   t.equal(await varve.metric('varve_request_duration_seconds_count{endpoint="other",outcome="forwarded"}'), 2)
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="200"}'), 3, 'the two and the poll')
+  t.equal(
+    await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="200"}'),
+    3,
+    'the two and the poll'
+  )
   const only = await varveAt(t, stub.url, { headers: { emit: ['node'] } })
   t.match((await only.get(spec)).headers, { 'x-node-ledger-version': '2000', 'x-aptos-ledger-version': undefined })
-  t.match((await varve.get('/v1/behind')).headers, { 'x-node-ledger-version': '1000' }, 'the position is the one of that very answer')
+  t.match(
+    (await varve.get('/v1/behind')).headers,
+    { 'x-node-ledger-version': '1000' },
+    'the position is the one of that very answer'
+  )
   t.equal(await varve.metric('varve_ledger_version'), 2000, 'and the one shown does not go back')
 })
 
 t.test('an answer of another chain is no answer', async t => {
-  const stub = await stubNode(t, (asked, response) => { ok(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {}) })
+  const stub = await stubNode(t, (asked, response) => {
+    ok(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {})
+  })
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1 } })
-  for (let round = 0; round < 20; round++) t.match(await varve.get(spec), { status: 503, body: shape, headers: { [status]: 'varve; detail=unavailable', 'x-node-chain-id': undefined } })
+  for (let round = 0; round < 20; round++) {
+    t.match(await varve.get(spec), {
+      status: 503,
+      body: shape,
+      headers: { [status]: 'varve; detail=unavailable', 'x-node-chain-id': undefined }
+    })
+  }
   await until(async () => (await varve.get('/v1/well')).status === 200, 'it is asked again')
   t.match(await varve.get('/v1/well'), { headers: { 'x-node-chain-id': '4' } })
   const endless = await heldNode(t)
@@ -511,7 +952,9 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1, timeoutMs: 60_000 } })
   let refusals = 0
   let enough: () => void = () => {}
-  const refused = new Promise<void>(resolve => { enough = resolve })
+  const refused = new Promise<void>(resolve => {
+    enough = resolve
+  })
   const all = Array.from({ length: 40 }, async (_, at) => {
     const got = await varve.get(`/v1/x/${at}`)
     if (got.status === 503 && ++refusals === 32) enough()
@@ -520,17 +963,29 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
   await refused
   t.equal(stub.asked.length, 1, 'while it has not answered anything')
   for (let at = 0; at < 8; at++) ok(await next(), 'well')
-  for (const got of await Promise.all(all)) t.match(got, got.status === 200 ? { body: 'well' } : { status: 503, body: shape, headers: { 'retry-after': '1', [status]: 'varve; detail=unavailable' } })
+  for (const got of await Promise.all(all)) {
+    t.match(
+      got,
+      got.status === 200
+        ? { body: 'well' }
+        : { status: 503, body: shape, headers: { 'retry-after': '1', [status]: 'varve; detail=unavailable' } }
+    )
+  }
   t.equal(refusals, 32)
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="busy"}'), 32)
 })
 
 t.test('hundreds of 503s, read or not, leave every connection free', async t => {
-  const stub = await stubNode(t, (asked, response) => { if (asked.url === spec) response.writeHead(503, { 'content-length': '100000', 'retry-after': '0' }).end(Buffer.alloc(100_000)); else ok(response, '[]') })
+  const stub = await stubNode(t, (asked, response) => {
+    if (asked.url === spec) {
+      response.writeHead(503, { 'content-length': '100000', 'retry-after': '0' }).end(Buffer.alloc(100_000))
+    } else ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 2 } })
   const { hostname, port } = new URL(varve.url)
   for (let at = 0; at < 300; at++) {
-    const sent = request({ hostname, port, path: spec, method: at % 3 === 1 ? 'HEAD' : 'GET', agent: new Agent() }).end()
+    const sent = request({ hostname, port, path: spec, method: at % 3 === 1 ? 'HEAD' : 'GET', agent: new Agent() })
+      .end()
     sent.on('error', () => {})
     const [answer] = await once(sent, 'response') as [IncomingMessage]
     t.equal(answer.statusCode, 503)
@@ -543,31 +998,64 @@ t.test('hundreds of 503s, read or not, leave every connection free', async t => 
 
 t.test('the real node\'s own answers come through as they are', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
-  for (const [target, how] of [['/v1', {}], ['/v1/', {}], ['/v1/-/healthy', {}], ['/v1/no/such/thing', {}], ['/v1/accounts/0x1/transactions?limit=2', {}], ['/v1/spec.json', {}], [posted, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]] as const) {
+  for (
+    const [target, how] of [
+      ['/v1', {}],
+      ['/v1/', {}],
+      ['/v1/-/healthy', {}],
+      ['/v1/no/such/thing', {}],
+      ['/v1/accounts/0x1/transactions?limit=2', {}],
+      ['/v1/spec.json', {}],
+      [posted, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]
+    ] as const
+  ) {
     const direct = await ask(sandbox.url, target, how)
     const got = await varve.get(target, how)
-    t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-ledger-version']], [direct.status, direct.bytes, direct.headers['content-type'], direct.headers['x-aptos-ledger-version']], target)
+    t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-ledger-version']], [
+      direct.status,
+      direct.bytes,
+      direct.headers['content-type'],
+      direct.headers['x-aptos-ledger-version']
+    ], target)
     t.equal(got.headers['x-node-ledger-version'], direct.headers['x-aptos-ledger-version'])
   }
 })
 
 t.test('passing on leaves no warning of the process in an operator\'s log', async t => {
   const warned: string[] = []
-  const hear = ({ message }: Error): void => { warned.push(message) }
+  const hear = ({ message }: Error): void => {
+    warned.push(message)
+  }
   process.on('warning', hear)
-  t.teardown(() => { process.off('warning', hear) })
-  const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(100_000)) })
+  t.teardown(() => {
+    process.off('warning', hear)
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, 'x'.repeat(100_000))
+  })
   const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
   for (let at = 0; at < 3; at++) t.match(await varve.get(spec), { status: 200 })
   // Node tells of them in a turn of its own.
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.same(warned, [])
 })
 
 t.test('a transaction that is sent without passThrough: all is rejected with the setting that would forward it', async t => {
-  const node = await stubNode(t, (_request, response) => { ok(response, '{}') })
+  const node = await stubNode(t, (_request, response) => {
+    ok(response, '{}')
+  })
   const varve = await varveAt(t, node.url)
-  const { status, body } = await varve.get('/v1/transactions', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })
+  const { status, body } = await varve.get('/v1/transactions', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{}'
+  })
   t.equal(status, 404)
-  t.same(JSON.parse(body), { message: 'not forwarded: passThrough is reads, and this request needs passThrough: all', error_code: 'web_framework_error', vm_error_code: null })
+  t.same(JSON.parse(body), {
+    message: 'not forwarded: passThrough is reads, and this request needs passThrough: all',
+    error_code: 'web_framework_error',
+    vm_error_code: null
+  })
 })

@@ -25,10 +25,25 @@ t.test('a proxy is believed by its address, its network or the name of its netwo
     [['uniquelocal'], '', false],
     [[], '127.0.0.1', false]
   ]
-  for (const [trusted, written, isBelieved] of cases) t.equal(believes(trusted)(written), isBelieved, `${trusted.join()} ${written}`)
+  for (const [trusted, written, isBelieved] of cases) {
+    t.equal(believes(trusted)(written), isBelieved, `${trusted.join()} ${written}`)
+  }
 })
 
 t.test('an address is had from what proxies write, and nothing from what is none', async t => {
-  t.same(['203.0.113.9:1', '[::1]:1', '::FFFF:1.2.3.4', '::ffff:102:304', 'fe80::1%1', '1.2.3', '1.2.3.4.5', 'x', '[::1', undefined].map(addressIn),
-    ['203.0.113.9', '::1', '1.2.3.4', '1.2.3.4', 'fe80::1', undefined, undefined, undefined, undefined, undefined])
+  t.same(
+    [
+      '203.0.113.9:1',
+      '[::1]:1',
+      '::FFFF:1.2.3.4',
+      '::ffff:102:304',
+      'fe80::1%1',
+      '1.2.3',
+      '1.2.3.4.5',
+      'x',
+      '[::1',
+      undefined
+    ].map(addressIn),
+    ['203.0.113.9', '::1', '1.2.3.4', '1.2.3.4', 'fe80::1', undefined, undefined, undefined, undefined, undefined]
+  )
 })

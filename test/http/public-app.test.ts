@@ -18,7 +18,9 @@ const table = '/v1/tables/0xab/item?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
 
 t.test('what varve refuses has the node\'s shape, a code of the specification, and is counted', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const cases: [string, Parameters<typeof varve.get>[1], number, string][] = [
     ['/v1/accounts/0X1/modules', {}, 400, 'invalid_input'],
@@ -29,7 +31,12 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
     [table, { body: '{}', headers: { 'content-type': 'text/plain' } }, 415, 'web_framework_error'],
     [table, { body: '{}', headers: {} }, 415, 'web_framework_error'],
     [table, { body: '{}', headers: { 'content-type': 'not a type' } }, 415, 'web_framework_error'],
-    [table, { ...item('u64', '"1"'), headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' } }, 415, 'web_framework_error'],
+    [
+      table,
+      { ...item('u64', '"1"'), headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' } },
+      415,
+      'web_framework_error'
+    ],
     [table, item('0x1::string::String', JSON.stringify('x'.repeat(2000))), 413, 'web_framework_error'],
     [modules, { method: 'POST', body: '' }, 405, 'web_framework_error'],
     [modules, { method: 'DELETE' }, 405, 'web_framework_error'],
@@ -41,34 +48,66 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
   ]
   for (const [target, how, status, code] of cases) {
     const got = await varve.get(target, how)
-    t.match(got, { status, body: shape, headers: { 'cache-status': 'varve; detail=rejected', 'content-type': 'application/json', 'cache-control': 'no-store' } }, `${how?.method ?? ''} ${target}`)
+    t.match(got, {
+      status,
+      body: shape,
+      headers: {
+        'cache-status': 'varve; detail=rejected',
+        'content-type': 'application/json',
+        'cache-control': 'no-store'
+      }
+    }, `${how?.method ?? ''} ${target}`)
     t.equal(JSON.parse(got.body).error_code, code)
   }
   t.equal(stub.asked.length, 0, 'none of it reached the node')
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="rejected",status="405"}'), 3)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="415"}'), 4)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="413"}'), 1)
-  for (const target of ['/v1/accounts/0X1/modules', '/v1/accounts/%/modules']) t.match((await varve.get(target)).headers, { 'x-node-ledger-version': '1000', vary: /Accept/ }, 'a known read carries the position also when it is refused')
+  for (const target of ['/v1/accounts/0X1/modules', '/v1/accounts/%/modules']) {
+    t.match(
+      (await varve.get(target)).headers,
+      { 'x-node-ledger-version': '1000', vary: /Accept/ },
+      'a known read carries the position also when it is refused'
+    )
+  }
   t.equal((await varve.get('/v2/nowhere')).headers['x-node-ledger-version'], undefined)
 })
 
 t.test('a chunked body is accepted and goes upstream with its length', async t => {
-  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, JSON.stringify(request.headers)) }) })
+  const stub = await stubNode(t, (request, response) => {
+    request.resume().on('end', () => {
+      ok(response, JSON.stringify(request.headers))
+    })
+  })
   const varve = await varveAt(t, stub.url)
   const body = item('u64', '"1"').body?.toString() ?? ''
-  const text = await sendRaw(varve.url, `POST ${table} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
+  const text = await sendRaw(
+    varve.url,
+    `POST ${table} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${
+      body.length.toString(16)
+    }\r\n${body}\r\n0\r\n\r\n`
+  )
   t.match(text, /^HTTP\/1\.1 200 OK/)
   t.match(text, new RegExp(`"content-length":"${body.length}"`))
   t.notMatch(text, /transfer-encoding/i)
 })
 
 t.test('what is no request is refused and its connection closed', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   const bad: [string, number][] = [
     [`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG`, 400],
-    [`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\nHELLOGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
-    [`POST ${table} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
+    [
+      `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\nHELLOGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n`,
+      400
+    ],
+    [
+      `POST ${table} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\nGET /smuggled ` +
+      'HTTP/1.1\r\nHost: x\r\n\r\n',
+      400
+    ],
     ['get /v1/info HTTP/1.1\r\nHost: x\r\n\r\n', 400],
     ['GET /v1/info HTTP/1.1\nHost: x\n\n', 400],
     ['GET /v1/info HTTP/1.1\r\n\r\n', 400],
@@ -82,16 +121,27 @@ t.test('what is no request is refused and its connection closed', async t => {
     t.same(statusesIn(text), [status], bytes.slice(0, 60))
     t.match(text.split('\r\n\r\n')[1], shape)
   }
-  t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="431"}'), 1, 'and counted')
+  t.equal(
+    await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="431"}'),
+    1,
+    'and counted'
+  )
   t.equal(stub.asked.length, 0)
 })
 
 t.test('a request with more header lines than are read is refused: none of them is dropped without a word', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   for (let round = 0; round < 3; round++) await varve.get(modules)
   const asked = async (lines: number, last: string): Promise<number[]> =>
-    statusesIn(await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(lines - 3)}${last}\r\n\r\n`))
+    statusesIn(
+      await sendRaw(
+        varve.url,
+        `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(lines - 3)}${last}\r\n\r\n`
+      )
+    )
   t.same(await asked(1000, 'Content-Encoding: gzip'), [415], 'the thousandth is read')
   t.same(await asked(1001, 'Content-Encoding: gzip'), [431], 'and there is none after it')
   t.same(await asked(1001, 'b:'), [431], 'whatever it says, also where the answer is at hand')
@@ -99,13 +149,19 @@ t.test('a request with more header lines than are read is refused: none of them 
 })
 
 t.test('an old client without a Host is served and its connection closed', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.0\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*\[\]$/)
 })
 
 t.test('an answer that is due comes before the word that what followed it was no request', async t => {
-  const stub = await stubNode(t, (_request, response) => { setTimeout(() => { ok(response, '["due"]') }, 20) })
+  const stub = await stubNode(t, (_request, response) => {
+    setTimeout(() => {
+      ok(response, '["due"]')
+    }, 20)
+  })
   const varve = await varveAt(t, stub.url)
   const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nthis is no request\r\n\r\n`)
   t.same(statusesIn(text), [200])
@@ -114,21 +170,39 @@ t.test('an answer that is due comes before the word that what followed it was no
 
 t.test('what comes behind what was no request is not even read while an answer is due', async t => {
   const warnings: string[] = []
-  const warn = (warning: Error): void => { warnings.push(warning.message) }
+  const warn = (warning: Error): void => {
+    warnings.push(warning.message)
+  }
   process.on('warning', warn)
-  t.teardown(() => { process.off('warning', warn) })
+  t.teardown(() => {
+    process.off('warning', warn)
+  })
   let answer = (): void => {}
-  const stub = await stubNode(t, (_request, response) => { answer = () => { ok(response, '["due"]') } })
+  const stub = await stubNode(t, (_request, response) => {
+    answer = () => {
+      ok(response, '["due"]')
+    }
+  })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
   const socket = connect(Number(port), hostname).setNoDelay(true)
   let text = ''
-  socket.on('error', () => {}).on('data', chunk => { text += String(chunk) })
-  const closed = new Promise<void>(resolve => { socket.once('close', () => { resolve() }) })
+  socket.on('error', () => {}).on('data', chunk => {
+    text += String(chunk)
+  })
+  const closed = new Promise<void>(resolve => {
+    socket.once('close', () => {
+      resolve()
+    })
+  })
   socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
   await until(() => stub.asked.length === 1, 'the node is asked')
   for (let nth = 0; nth < 40; nth++) {
-    await new Promise<void>(resolve => { socket.write('x', () => { resolve() }) })
+    await new Promise<void>(resolve => {
+      socket.write('x', () => {
+        resolve()
+      })
+    })
     await varve.get('/v2/nowhere')
   }
   answer()
@@ -138,11 +212,20 @@ t.test('what comes behind what was no request is not even read while an answer i
 })
 
 t.test('a client that leaves within its body is counted as the client\'s doing', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
   const socket = connect(Number(port), hostname)
-  await new Promise<void>(resolve => { socket.write(`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{`, () => { resolve() }) })
+  await new Promise<void>(resolve => {
+    socket.write(
+      `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{`,
+      () => {
+        resolve()
+      }
+    )
+  })
   await varve.get(modules)
   socket.destroy()
   const series = 'varve_requests_total{endpoint="table_item",outcome="rejected",status="400"}'
@@ -152,58 +235,118 @@ t.test('a client that leaves within its body is counted as the client\'s doing',
 })
 
 t.test('an expectation that nobody knows is refused, and 100-continue is met', async t => {
-  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const stub = await stubNode(t, (request, response) => {
+    request.resume().on('end', () => {
+      ok(response, '[]')
+    })
+  })
   const varve = await varveAt(t, stub.url)
-  t.match(await varve.get(modules, { headers: { expect: 'the-spanish-inquisition' } }), { status: 417, body: shape, headers: { 'cache-status': 'varve; detail=rejected', 'x-node-chain-id': '4' } })
-  t.match(await varve.get(table, { ...item('u64', '"7"'), headers: { 'content-type': 'application/json', expect: '100-continue' } }), { status: 200 })
+  t.match(await varve.get(modules, { headers: { expect: 'the-spanish-inquisition' } }), {
+    status: 417,
+    body: shape,
+    headers: { 'cache-status': 'varve; detail=rejected', 'x-node-chain-id': '4' }
+  })
+  t.match(
+    await varve.get(table, {
+      ...item('u64', '"7"'),
+      headers: { 'content-type': 'application/json', expect: '100-continue' }
+    }),
+    { status: 200 }
+  )
 })
 
 t.test('a client that breaks off within its request harms nobody', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
-  for (const bytes of ['GET /v1/info HTTP/1.1\r\nHost', `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{`]) {
+  for (
+    const bytes of ['GET /v1/info HTTP/1.1\r\nHost', `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{`]
+  ) {
     const socket = connect(Number(port), hostname)
-    await new Promise<void>(resolve => { socket.write(bytes, () => { resolve() }) })
+    await new Promise<void>(resolve => {
+      socket.write(bytes, () => {
+        resolve()
+      })
+    })
     socket.resetAndDestroy()
   }
   t.match(await varve.get(modules), { status: 200 })
 })
 
 t.test('a method that an endpoint does not have is refused with those that it has', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(modules, { method: 'PUT' }), { status: 405, headers: { allow: 'GET, HEAD' } })
   t.match(await varve.get(table), { status: 405, headers: { allow: 'POST' } })
 })
 
 t.test('requests on one connection are answered in their order, hits and misses alike', async t => {
-  const stub = await stubNode(t, (request, response) => { setImmediate(() => { ok(response, JSON.stringify(request.url)) }) })
+  const stub = await stubNode(t, (request, response) => {
+    setImmediate(() => {
+      ok(response, JSON.stringify(request.url))
+    })
+  })
   const varve = await varveAt(t, stub.url)
   await varve.get(modules.replace('0x1', '0x3'))
-  const requests = ['0x1', '0x2', '0x3'].map(account => `GET ${modules.replace('0x1', account)} HTTP/1.1\r\nHost: x\r\n\r\n`).join('')
+  const requests = ['0x1', '0x2', '0x3'].map(account =>
+    `GET ${modules.replace('0x1', account)} HTTP/1.1\r\nHost: x\r\n\r\n`
+  ).join('')
   const text = await sendRaw(varve.url, requests, so => statusesIn(so).length === 3 && so.endsWith('"'))
   t.same([...text.matchAll(/accounts\/0x0*(\d)/g)].map(match => match[1]), ['1', '2', '3'])
 })
 
 t.test('an unread body is not taken for the next request', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   const smuggled = 'GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\n'
-  const text = await sendRaw(varve.url, `POST ${table} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`)
+  const text = await sendRaw(
+    varve.url,
+    `POST ${table} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: ` +
+      `application/json\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`
+  )
   t.same(statusesIn(text), [400])
   t.equal(stub.asked.length, 0)
 })
 
 t.test('nothing that a client sends reaches the node unless it is in the key', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'set-cookie': 'a=b', 'access-control-allow-origin': 'https://evil.example' }) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]', { 'set-cookie': 'a=b', 'access-control-allow-origin': 'https://evil.example' })
+  })
   const varve = await varveAt(t, stub.url)
-  const sneaky = { cookie: 'session=1', authorization: 'Bearer mine', origin: 'https://evil.example', 'x-forwarded-for': '6.6.6.6', range: 'bytes=0-0', 'if-none-match': '"x"', 'cache-control': 'no-cache', 'proxy-authorization': 'x', connection: 'close, x-node-chain-id', 'x-evil': '1', 'accept-encoding': 'br', te: 'trailers' }
+  const sneaky = {
+    cookie: 'session=1',
+    authorization: 'Bearer mine',
+    origin: 'https://evil.example',
+    'x-forwarded-for': '6.6.6.6',
+    range: 'bytes=0-0',
+    'if-none-match': '"x"',
+    'cache-control': 'no-cache',
+    'proxy-authorization': 'x',
+    connection: 'close, x-node-chain-id',
+    'x-evil': '1',
+    'accept-encoding': 'br',
+    te: 'trailers'
+  }
   const got = await varve.get(`http://evil.example${modules}&evil=1`, { headers: sneaky })
   t.match(got, { status: 200, headers: { 'x-node-chain-id': '4', 'set-cookie': undefined } })
-  t.equal((await varve.get(modules)).headers['access-control-allow-origin'], undefined, 'what the node says of origins is not for others')
-  t.notMatch([...stub.asked, ...stub.headers.flat()].join('\n'), /evil|session|mine|6\.6\.6\.6|bytes|no-cache|x-forwarded|proxy-|trailers/i)
-  t.match(await varve.get(modules, { headers: { 'cache-control': 'no-cache', pragma: 'no-cache' } }), { headers: { 'cache-status': /hit/ } }, 'a client cannot switch the cache off')
+  t.equal(
+    (await varve.get(modules)).headers['access-control-allow-origin'],
+    undefined,
+    'what the node says of origins is not for others'
+  )
+  t.notMatch(
+    [...stub.asked, ...stub.headers.flat()].join('\n'),
+    /evil|session|mine|6\.6\.6\.6|bytes|no-cache|x-forwarded|proxy-|trailers/i
+  )
+  t.match(await varve.get(modules, { headers: { 'cache-control': 'no-cache', pragma: 'no-cache' } }), {
+    headers: { 'cache-status': /hit/ }
+  }, 'a client cannot switch the cache off')
   t.match(await varve.get(modules, { headers: { range: 'bytes=0-0' } }), { status: 200, body: '[]' })
   t.match(await varve.get(modules, { headers: { 'x-meta': 'caf\u00e9', 'keep-alive': 'timeout=5' } }), { status: 200 })
 })
@@ -211,9 +354,20 @@ t.test('nothing that a client sends reaches the node unless it is in the key', a
 t.test('a stop loses no request: what is under way is finished, what arrives meanwhile is answered, then connections close', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
-  const here = new Promise<void>(resolve => { arrived = resolve })
-  const stub = await stubNode(t, (request, response) => { if (request.url?.includes('500') === true) { arrived(); held.then(() => { ok(response, '["slow"]') }, () => {}) } else ok(response, '[]') })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await stubNode(t, (request, response) => {
+    if (request.url?.includes('500') === true) {
+      arrived()
+      held.then(() => {
+        ok(response, '["slow"]')
+      }, () => {})
+    } else ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   const slow = varve.get(modules)
   await here
@@ -221,7 +375,9 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
   await Promise.all(Array.from({ length: 4 }, async () => await ask(varve.url, '/v1/info', { agent })))
   const stopping = varve.stop({ drainMs: 1000 })
   // Four connections are open and idle; each is used again while the process is on its way out.
-  const meanwhile = await Promise.all(Array.from({ length: 40 }, async () => await ask(varve.url, '/v1/info', { agent })))
+  const meanwhile = await Promise.all(
+    Array.from({ length: 40 }, async () => await ask(varve.url, '/v1/info', { agent }))
+  )
   t.ok(meanwhile.every(({ status, headers }) => status === 200 && headers.connection === 'close'))
   t.match(await ask(varve.adminUrl, '/readyz'), { status: 503, body: /stopping/ }, 'and it is not ready for more')
   release()
@@ -233,8 +389,12 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
 
 t.test('a stop ends in time although a node never answers, and whoever waits is told so', async t => {
   let arrived: () => void = () => {}
-  const here = new Promise<void>(resolve => { arrived = resolve })
-  const stub = await stubNode(t, () => { arrived() })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await stubNode(t, () => {
+    arrived()
+  })
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
   const waiting = [modules, modules, '/v1/accounts/0x1/modules'].map(async target => await varve.get(target))
   await here
@@ -243,15 +403,22 @@ t.test('a stop ends in time although a node never answers, and whoever waits is 
 })
 
 t.test('the public listener speaks TLS where it is told to', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
   t.match(varve.url, /^https:/)
-  t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK/)
+  t.match(
+    await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`),
+    /^HTTP\/1\.1 200 OK/
+  )
 })
 
 t.test('access lines are written where they are asked for, and never hold a credential', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   await varve.get(modules, { headers: { authorization: 'Bearer mine' } })
   const line = varve.log.find(({ msg }) => msg === 'answered')
@@ -263,12 +430,21 @@ t.test('access lines are written where they are asked for, and never hold a cred
 })
 
 t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s shape, logged, and the process lives', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const { parts } = partsAt(t, stub.url)
   const log: string[] = []
-  const broken = { ...parts, settle: async () => { throw new TypeError('nobody foresaw this') } }
+  const broken = {
+    ...parts,
+    settle: async () => {
+      throw new TypeError('nobody foresaw this')
+    }
+  }
   const app = publicApp(publicPartsOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
-  t.teardown(async () => { await app.close() })
+  t.teardown(async () => {
+    await app.close()
+  })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   for (let round = 0; round < 2; round++) {
     const got = await ask(url, modules)
@@ -279,7 +455,11 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
 })
 
 t.test('the time that an answer took counts from its request, whoever had to be asked for it', async t => {
-  const stub = await stubNode(t, (_request, response) => { setTimeout(() => { ok(response, '[]') }, 120) })
+  const stub = await stubNode(t, (_request, response) => {
+    setTimeout(() => {
+      ok(response, '[]')
+    }, 120)
+  })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   await varve.get(modules)
   await varve.get('/v1/spec.json')
@@ -291,18 +471,41 @@ t.test('the time that an answer took counts from its request, whoever had to be 
 })
 
 t.test('the admin listener serves metrics, health and readiness, and refuses to change anything', async t => {
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, stamps()).end() })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, stamps()).end()
+  })
   const varve = await varveAt(t, stub.url)
   t.match(await ask(varve.adminUrl, '/healthz'), { status: 200, body: '{"status":"alive"}' })
   t.match(await ask(varve.adminUrl, '/readyz'), { status: 200 })
-  for (const how of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, { method: 'DELETE' }]) t.match(await ask(varve.adminUrl, '/purge', how), { status: 403, body: /"error_code":"api_disabled"/ })
-  t.match(await ask(varve.adminUrl, '/v1/info'), { status: 404, body: shape }, 'reads are served on the public listener alone')
+  for (
+    const how of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, {
+      method: 'DELETE'
+    }]
+  ) t.match(await ask(varve.adminUrl, '/purge', how), { status: 403, body: /"error_code":"api_disabled"/ })
+  t.match(
+    await ask(varve.adminUrl, '/v1/info'),
+    { status: 404, body: shape },
+    'reads are served on the public listener alone'
+  )
   t.match(await varve.get('/metrics'), { status: 404 }, 'and metrics on the admin listener alone')
   const { headers, body } = await ask(varve.adminUrl, '/metrics')
   t.match(headers['content-type'], /text\/plain; version=0\.0\.4/)
-  for (const series of [
-    'varve_not_stored_total{endpoint="table_item",reason="vetoed"} 0', 'varve_pruned_requests_total{endpoint="account_modules",answer="local"} 0', 'varve_stale_latest_total 0', 'varve_chain_resets_total 0',
-    'varve_request_duration_seconds_count{endpoint="other",outcome="rejected"} 1', 'varve_cache_evictions_total{tier="memory"} 0', 'varve_ledger_version 1000', 'varve_ledger_oldest_version 10', 'varve_ledger_block_height 100',
-    'varve_ledger_oldest_block_height 1', 'varve_upstream_up{upstream="node"} 1', 'varve_upstream_lag_versions{upstream="node"} 0', 'varve_upstream_oldest_version{upstream="node"} 10', 'varve_cache_bytes{tier="memory"} 0'
-  ]) t.ok(body.includes(series), series)
+  for (
+    const series of [
+      'varve_not_stored_total{endpoint="table_item",reason="vetoed"} 0',
+      'varve_pruned_requests_total{endpoint="account_modules",answer="local"} 0',
+      'varve_stale_latest_total 0',
+      'varve_chain_resets_total 0',
+      'varve_request_duration_seconds_count{endpoint="other",outcome="rejected"} 1',
+      'varve_cache_evictions_total{tier="memory"} 0',
+      'varve_ledger_version 1000',
+      'varve_ledger_oldest_version 10',
+      'varve_ledger_block_height 100',
+      'varve_ledger_oldest_block_height 1',
+      'varve_upstream_up{upstream="node"} 1',
+      'varve_upstream_lag_versions{upstream="node"} 0',
+      'varve_upstream_oldest_version{upstream="node"} 10',
+      'varve_cache_bytes{tier="memory"} 0'
+    ]
+  ) t.ok(body.includes(series), series)
 })

@@ -14,7 +14,12 @@ async function varveWith (t: Test, given: string | null): Promise<TestVarve> {
 }
 
 async function post (varve: TestVarve, body: string | Buffer, how: Ask = {}): Promise<Got> {
-  return await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, ...how, body })
+  return await ask(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    ...how,
+    body
+  })
 }
 
 const isKept = async (varve: TestVarve): Promise<boolean> => (await varve.get(modules)).headers[status] === inMemory
@@ -22,10 +27,28 @@ const isKept = async (varve: TestVarve): Promise<boolean> => (await varve.get(mo
 t.test('without a configured token every changing call is refused with 403 in the node\'s shape, whatever it brings along, and nothing is forgotten', async t => {
   const varve = await varveWith(t, null)
   for (const authorization of [undefined, 'Bearer ', 'Bearer null', `Bearer ${token}`]) {
-    for (const [method, target] of [['POST', '/purge'], ['PUT', '/purge'], ['PATCH', '/purge'], ['DELETE', '/purge'], ['POST', '/metrics'], ['POST', '/nowhere'], ['DELETE', '/readyz']] as const) {
+    for (
+      const [method, target] of [
+        ['POST', '/purge'],
+        ['PUT', '/purge'],
+        ['PATCH', '/purge'],
+        ['DELETE', '/purge'],
+        ['POST', '/metrics'],
+        ['POST', '/nowhere'],
+        ['DELETE', '/readyz']
+      ] as const
+    ) {
       const body = JSON.stringify({ url: modules })
-      const got = await ask(varve.adminUrl, target, { method, headers: { 'content-length': String(body.length), ...(authorization !== undefined && { authorization }) }, body })
-      t.match([got.status, JSON.parse(got.body), got.headers['content-type']], [403, { message: String, error_code: 'api_disabled', vm_error_code: null }, /^application\/json/], `${method} ${target}`)
+      const got = await ask(varve.adminUrl, target, {
+        method,
+        headers: { 'content-length': String(body.length), ...(authorization !== undefined && { authorization }) },
+        body
+      })
+      t.match([got.status, JSON.parse(got.body), got.headers['content-type']], [403, {
+        message: String,
+        error_code: 'api_disabled',
+        vm_error_code: null
+      }, /^application\/json/], `${method} ${target}`)
     }
   }
   t.ok(await isKept(varve))
@@ -34,36 +57,102 @@ t.test('without a configured token every changing call is refused with 403 in th
 
 t.test('a wrong or missing token is refused with 401 in the node\'s shape, also before the body is looked at; the right one is taken', async t => {
   const varve = await varveWith(t, token)
-  for (const authorization of [undefined, '', token, `Basic ${token}`, `Bearer${token}`, `Bearer ${token}x`, `Bearer ${token.slice(0, -1)}`, `Bearer ${token.toUpperCase()}`, 'Bearer', 'Bearer the', `Bearer x ${token}`]) {
+  for (
+    const authorization of [
+      undefined,
+      '',
+      token,
+      `Basic ${token}`,
+      `Bearer${token}`,
+      `Bearer ${token}x`,
+      `Bearer ${token.slice(0, -1)}`,
+      `Bearer ${token.toUpperCase()}`,
+      'Bearer',
+      'Bearer the',
+      `Bearer x ${token}`
+    ]
+  ) {
     for (const body of [JSON.stringify({ url: modules }), '{"all":true}', 'nonsense', 'x'.repeat(2 * 1024 * 1024)]) {
       const got = await post(varve, body, { headers: authorization === undefined ? {} : { authorization } })
-      t.match([got.status, JSON.parse(got.body), got.headers['www-authenticate']], [401, { message: String, error_code: 'web_framework_error', vm_error_code: null }, 'Bearer'], String(authorization))
+      t.match([got.status, JSON.parse(got.body), got.headers['www-authenticate']], [401, {
+        message: String,
+        error_code: 'web_framework_error',
+        vm_error_code: null
+      }, 'Bearer'], String(authorization))
       t.notMatch(got.body, token)
     }
   }
   t.ok(await isKept(varve))
   for (const authorization of [`Bearer ${token}`, `bearer  ${token}`, `BEARER ${token}`]) {
-    t.match(await post(varve, JSON.stringify({ url: modules }), { headers: { authorization } }), { status: 200, body: '{"purged":true,"everywhere":true}' }, authorization)
+    t.match(await post(varve, JSON.stringify({ url: modules }), { headers: { authorization } }), {
+      status: 200,
+      body: '{"purged":true,"everywhere":true}'
+    }, authorization)
     t.notOk(await isKept(varve))
   }
-  t.match(await ask(varve.adminUrl, '/purge', { method: 'DELETE', headers: { authorization: `Bearer ${token}` } }), { status: 403 }, 'there is one changing call')
+  t.match(await ask(varve.adminUrl, '/purge', { method: 'DELETE', headers: { authorization: `Bearer ${token}` } }), {
+    status: 403
+  }, 'there is one changing call')
   t.match(await ask(varve.adminUrl, '/purge'), { status: 404 })
-  t.match(await ask(varve.url, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: '{"all":true}' }), { status: 404 }, 'and none for the public')
+  t.match(
+    await ask(varve.url, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: '{"all":true}'
+    }),
+    { status: 404 },
+    'and none for the public'
+  )
 })
 
 t.test('the body is JSON whatever its content type says; one that is malformed, too long or compressed is refused, and nothing is forgotten', async t => {
   const varve = await varveWith(t, token)
   const authorization = `Bearer ${token}`
-  for (const body of ['', 'nonsense', '[]', 'null', '{}', '{"url":5}', '{"all":false}', `{"all":true,"url":"${modules}"}`, `{"url":"${modules}","uri":1}`, `{"url":"${modules}","method":"PUT"}`, '{"url":"/v1/accounts/0x1/transactions"}', '{"url":"/v1/transactions","method":"POST"}', Buffer.from([0x7b, 0xff, 0x7d])]) {
+  for (
+    const body of [
+      '',
+      'nonsense',
+      '[]',
+      'null',
+      '{}',
+      '{"url":5}',
+      '{"all":false}',
+      `{"all":true,"url":"${modules}"}`,
+      `{"url":"${modules}","uri":1}`,
+      `{"url":"${modules}","method":"PUT"}`,
+      '{"url":"/v1/accounts/0x1/transactions"}',
+      '{"url":"/v1/transactions","method":"POST"}',
+      Buffer.from([0x7b, 0xff, 0x7d])
+    ]
+  ) {
     const got = await post(varve, body)
-    t.match([got.status, JSON.parse(got.body)], [400, { message: String, error_code: 'invalid_input', vm_error_code: null }], String(body))
+    t.match([got.status, JSON.parse(got.body)], [400, {
+      message: String,
+      error_code: 'invalid_input',
+      vm_error_code: null
+    }], String(body))
   }
-  t.match(await post(varve, JSON.stringify({ url: modules }).padEnd(1024 * 1024 + 1)), { status: 413, body: /"web_framework_error"/ })
-  t.match(await post(varve, JSON.stringify({ url: modules }), { headers: { authorization, 'content-type': 'nonsense' } }), { status: 415, body: /"web_framework_error"/ })
-  t.match(await post(varve, Buffer.from('1f8b0800', 'hex'), { headers: { authorization, 'content-encoding': 'gzip' } }), { status: 400 })
+  t.match(await post(varve, JSON.stringify({ url: modules }).padEnd(1024 * 1024 + 1)), {
+    status: 413,
+    body: /"web_framework_error"/
+  })
+  t.match(
+    await post(varve, JSON.stringify({ url: modules }), { headers: { authorization, 'content-type': 'nonsense' } }),
+    { status: 415, body: /"web_framework_error"/ }
+  )
+  t.match(
+    await post(varve, Buffer.from('1f8b0800', 'hex'), { headers: { authorization, 'content-encoding': 'gzip' } }),
+    { status: 400 }
+  )
   t.ok(await isKept(varve))
   for (const type of [undefined, 'application/json', 'text/plain', 'application/x-www-form-urlencoded']) {
-    t.match(await post(varve, JSON.stringify({ url: modules }), { headers: { authorization, ...(type !== undefined && { 'content-type': type }) } }), { status: 200 }, String(type))
+    t.match(
+      await post(varve, JSON.stringify({ url: modules }), {
+        headers: { authorization, ...(type !== undefined && { 'content-type': type }) }
+      }),
+      { status: 200 },
+      String(type)
+    )
     t.notOk(await isKept(varve))
   }
 })
@@ -74,10 +163,17 @@ t.test('a purge before the chain is known is put off with 503: no key can be nam
   t.match(await post(varve, '{"all":true}'), { status: 200 }, 'known while the node was there')
   const { varve: never } = await varveBehindNothing(t)
   for (const body of ['{"all":true}', JSON.stringify({ url: modules })]) {
-    t.match(await post(never, body), { status: 503, headers: { 'retry-after': /\d/ }, body: /"error_code":"internal_error"/ })
+    t.match(await post(never, body), {
+      status: 503,
+      headers: { 'retry-after': /\d/ },
+      body: /"error_code":"internal_error"/
+    })
   }
 })
 
 async function varveBehindNothing (t: Test): Promise<{ varve: TestVarve }> {
-  return await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token }, upstream: { url: 'http://127.0.0.1:9' } })
+  return await varveAtSandbox(t, {}, {
+    admin: { listen: '127.0.0.1:0', token },
+    upstream: { url: 'http://127.0.0.1:9' }
+  })
 }

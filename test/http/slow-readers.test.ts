@@ -16,7 +16,9 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 async function askedOn (t: Test, url: string, target: string): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname).on('error', () => {})
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   await once(socket, 'connect')
   socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
   return socket
@@ -25,7 +27,9 @@ async function askedOn (t: Test, url: string, target: string): Promise<Socket> {
 t.test('clients that read 150 and 32 KB a second receive a large response whole', async t => {
   // Every second of varve's passes in 10 ms, so a client reads a hundred times as fast.
   hurryClients(t, 10)
-  const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(7.25 * mega)) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, 'x'.repeat(7.25 * mega))
+  })
   const varve = await varveAt(t, stub.url)
   const read = async (rate: number): Promise<number> => await readAt(await askedOn(t, varve.url, modules), rate * kilo)
   const sizes = await Promise.all([150, 32].map(async rate => await read(rate * 100)))
@@ -35,7 +39,9 @@ t.test('clients that read 150 and 32 KB a second receive a large response whole'
 
 t.test('a client that reads nothing for 120 seconds is cut off', async t => {
   hurryClients(t, 5)
-  const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(7.25 * mega)) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, 'x'.repeat(7.25 * mega))
+  })
   const varve = await varveAt(t, stub.url)
   const socket = (await askedOn(t, varve.url, modules)).pause()
   await until(async () => await varve.metric('varve_connections_cut_total{reason="reading"}') === 1, 'it is cut off')
@@ -46,7 +52,12 @@ t.test('a client that reads nothing for 120 seconds is cut off', async t => {
 t.test('where memory in flight is short the slowest client is cut off, and the others receive all', async t => {
   const bytes = 8 * mega
   const cuts: string[] = []
-  const tally = { cut: (reason: string) => { cuts.push(reason) }, onFull: () => {} }
+  const tally = {
+    cut: (reason: string) => {
+      cuts.push(reason)
+    },
+    onFull: () => {}
+  }
   const clients = new ClientConnections({ connections: 10, inFlightBytes: 2.5 * bytes }, tally)
   const responses: ServerResponse[] = []
   const server = createServer((_request, response) => {
@@ -57,7 +68,10 @@ t.test('where memory in flight is short the slowest client is cut off, and the o
   })
   clients.attach(server)
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => { server.closeAllConnections(); server.close() })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const sockets = await Promise.all([1, 2, 3].map(async () => (await askedOn(t, url, '/')).pause()))
   await until(() => responses.length === 3, 'all responses are under way')

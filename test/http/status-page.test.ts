@@ -9,48 +9,78 @@ import { startRedis } from '../support/redis-server.js'
 import { nodeOf } from '../support/replicas.js'
 
 const folder = join(import.meta.dirname, '../../src/http/page')
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy =
+  'default-src \'none\'; script-src \'self\'; style-src \'self\'; connect-src \'self\'; img-src \'self\' ' +
+  'data:; base-uri \'none\'; form-action \'none\'; frame-ancestors \'none\''
 const modules = '/v1/accounts/0x1/modules?limit=1'
 
 interface Words {
-  short (text: unknown, most?: number): string
-  grouped (count: unknown): string
-  counted (count: unknown, one: string, many?: string): string
-  percent (part: number, all: number): string | undefined
-  perSecond (rate: number): string
-  duration (ms: unknown): string
-  age (ms: unknown): string
-  ago (ms: number): string
-  bytes (count: unknown): string
-  dateOf (usec: unknown): string | undefined
-  big (text: unknown): bigint | undefined
+  short(text: unknown, most?: number): string
+  grouped(count: unknown): string
+  counted(count: unknown, one: string, many?: string): string
+  percent(part: number, all: number): string | undefined
+  perSecond(rate: number): string
+  duration(ms: unknown): string
+  age(ms: unknown): string
+  ago(ms: number): string
+  bytes(count: unknown): string
+  dateOf(usec: unknown): string | undefined
+  big(text: unknown): bigint | undefined
 }
 
 t.test('the page and its files are served under a policy that lets nothing else run or load, and are never kept by anybody', async t => {
   const { url } = await telling(t, { told: wellTold() })
-  const types: Record<string, string> = { html: 'text/html; charset=utf-8', css: 'text/css; charset=utf-8', js: 'text/javascript; charset=utf-8' }
+  const types: Record<string, string> = {
+    html: 'text/html; charset=utf-8',
+    css: 'text/css; charset=utf-8',
+    js: 'text/javascript; charset=utf-8'
+  }
   const files = readdirSync(folder)
   t.ok(files.length > 4)
   for (const file of files) {
     const target = file === 'status.html' ? '/status' : `/status/${file}`
-    const headers = { 'content-security-policy': policy, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', 'content-type': types[file.split('.')[1] ?? ''] }
+    const headers = {
+      'content-security-policy': policy,
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'content-type': types[file.split('.')[1] ?? '']
+    }
     const got = await ask(url, target)
     t.match(got, { status: 200, headers }, target)
     t.equal(got.body, readFileSync(join(folder, file), 'utf8'), target)
-    t.match(await ask(url, target, { method: 'HEAD' }), { status: 200, headers: { ...headers, 'content-length': String(got.bytes.length) }, body: '' }, `HEAD ${target}`)
+    t.match(await ask(url, target, { method: 'HEAD' }), {
+      status: 200,
+      headers: { ...headers, 'content-length': String(got.bytes.length) },
+      body: ''
+    }, `HEAD ${target}`)
     t.match(await ask(url, target, { method: 'POST' }), { status: 403, body: /api_disabled/ }, `POST ${target}`)
   }
-  for (const target of ['/status/', '/status/nothing.js', '/status/../status.html', '/status/%2e%2e/status-page.js']) t.match(await ask(url, target), { status: 404, body: /\/status, \/status\.json/ }, target)
-  t.match((await ask(url, '/status.json')).headers, { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', 'content-type': /^application\/json/ })
+  for (const target of ['/status/', '/status/nothing.js', '/status/../status.html', '/status/%2e%2e/status-page.js']) {
+    t.match(await ask(url, target), { status: 404, body: /\/status, \/status\.json/ }, target)
+  }
+  t.match((await ask(url, '/status.json')).headers, {
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'content-type': /^application\/json/
+  })
 })
 
 t.test('the page needs no policy but that one: no script or style stands in it, and every address in it is its own listener\'s', async t => {
   const page = readFileSync(join(folder, 'status.html'), 'utf8')
   t.notMatch(page, /<style|style=|\son[a-z]+=|<script(?![^>]* src=)|javascript:/)
-  const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address = '']) => address).filter(address => !address.startsWith('data:'))
+  const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address = '']) => address).filter(address =>
+    !address.startsWith('data:')
+  )
   t.ok(addresses.length > 5)
   for (const address of addresses) t.match(address, /^(?:#[a-z]+|[a-z]+(?:\/?[a-z]+\.[a-z]+)?|[a-z]+\.json)$/)
-  for (const file of readdirSync(folder)) t.notMatch(readFileSync(join(folder, file), 'utf8').replaceAll('http://www.w3.org/2000/svg', ''), /https?:|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|@import|url\(/, file)
+  for (const file of readdirSync(folder)) {
+    t.notMatch(
+      readFileSync(join(folder, file), 'utf8').replaceAll('http://www.w3.org/2000/svg', ''),
+      /https?:|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|@import|url\(/,
+      file
+    )
+  }
 })
 
 t.test('the page on the public listener is whatever the node says', async t => {
@@ -63,20 +93,47 @@ t.test('what is told of the last minutes, the tiers and varve itself is what hap
   for (const version of [500, 500, 500, 600]) await varve.get(`${modules}&ledger_version=${version}`)
   await varve.get(modules)
   await varve.get(`${modules}&ledger_version=x`)
-  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+    version: string
+  }
   const told = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as ReturnType<typeof wellTold>
-  t.match(told, { ready: true, varve: { version, mode: 'serve', isSandbox: false }, upstreams: [{ name: 'node', circuit: 'closed' }], tiers: { memory: { entries: 3, maxBytes: 256 * 1024 * 1024 }, redis: { state: 'off' } } })
+  t.match(told, {
+    ready: true,
+    varve: { version, mode: 'serve', isSandbox: false },
+    upstreams: [{ name: 'node', circuit: 'closed' }],
+    tiers: { memory: { entries: 3, maxBytes: 256 * 1024 * 1024 }, redis: { state: 'off' } }
+  })
   t.ok((told.tiers?.memory.bytes ?? 0) > 1000)
-  const sums = Object.fromEntries(Object.entries(told.recent?.outcomes ?? {}).map(([name, steps]) => [name, steps.reduce((sum, step) => sum + step, 0)]))
-  t.same(sums, { hit_memory: 2, hit_redis: 0, miss: 2, collapsed: 0, forwarded: 1, preflight: 0, gone: 0, rejected: 1, limited: 0, unavailable: 0 })
+  const sums = Object.fromEntries(
+    Object.entries(told.recent?.outcomes ?? {}).map((
+      [name, steps]
+    ) => [name, steps.reduce((sum, step) => sum + step, 0)])
+  )
+  t.same(sums, {
+    hit_memory: 2,
+    hit_redis: 0,
+    miss: 2,
+    collapsed: 0,
+    forwarded: 1,
+    preflight: 0,
+    gone: 0,
+    rejected: 1,
+    limited: 0,
+    unavailable: 0
+  })
   await sandbox.close()
 })
 
 t.test('varve that only observes says so, and so does one whose node is made up', async t => {
   const { varve } = await varveAtSandbox(t, {}, { mode: 'observe' })
-  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { varve: { mode: 'observe', isSandbox: false } })
+  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), {
+    varve: { mode: 'observe', isSandbox: false }
+  })
   const alone = await varveAt(t, '', { upstreams: [] as never, isSandbox: true, head: { pollMs: 1000 } })
-  t.match(JSON.parse((await ask(alone.adminUrl, '/status.json')).body), { varve: { mode: 'serve', isSandbox: true }, upstreams: [{ name: 'sandbox' }] })
+  t.match(JSON.parse((await ask(alone.adminUrl, '/status.json')).body), {
+    varve: { mode: 'serve', isSandbox: true },
+    upstreams: [{ name: 'sandbox' }]
+  })
 })
 
 t.test('whether Redis answers is told, and no secret of the configuration is', async t => {
@@ -106,11 +163,16 @@ t.test('several workers tell of the last minutes as one, also of what one that h
     return Object.values(recent?.outcomes ?? {}).flat().reduce((sum, step) => sum + step, 0)
   }
   t.equal(await answered(), 8)
-  const { tiers, workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { tiers: { memory: { entries: number } }, workers: Array<{ pid: number }> }
+  const { tiers, workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+    tiers: { memory: { entries: number } },
+    workers: Array<{ pid: number }>
+  }
   t.ok(tiers.memory.entries >= 1 && tiers.memory.entries <= 2)
   process.kill(workers[0]?.pid ?? NaN, 'SIGKILL')
   await until(async () => {
-    const { workers: now } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { workers: Array<{ pid: number, ready: boolean }> }
+    const { workers: now } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+      workers: Array<{ pid: number, ready: boolean }>
+    }
     return now.length === 2 && now.every(({ pid, ready }) => ready && pid !== workers[0]?.pid)
   }, 'another has taken its place')
   t.equal(await answered(), 8)
@@ -120,17 +182,74 @@ t.test('numbers, times and foreign texts are words that a person can read', asyn
   // Of the browser, and so JavaScript without types.
   const words = await import(join(folder, 'words.js')) as Words
   t.same([0, 999, 1234567, NaN, Infinity].map(words.grouped), ['0', '999', '1,234,567', 'unknown', 'unknown'])
-  t.same(['18446744073709551615', '18446744073709551614', '7', '', '-1', '1e5', undefined, null, '999999999999999999999'].map(words.grouped),
-    ['18,446,744,073,709,551,615', '18,446,744,073,709,551,614', '7', 'unknown', 'unknown', 'unknown', 'unknown', 'unknown', 'unknown'])
-  t.same([words.counted(1, 'read'), words.counted('1', 'read'), words.counted(0, 'read'), words.counted(2, 'thing is', 'things are')], ['1 read', '1 read', '0 reads', '2 things are'])
-  t.same([words.percent(0, 0), words.percent(0, 5), words.percent(5, 5), words.percent(99_999, 100_000), words.percent(1, 100_000), words.percent(2, 3)].map(said => said?.replaceAll('\u00a0', ' ')), [undefined, '0 %', '100 %', '99.9 %', '< 0.1 %', '66.6 %'])
+  t.same(
+    ['18446744073709551615', '18446744073709551614', '7', '', '-1', '1e5', undefined, null, '999999999999999999999']
+      .map(words.grouped),
+    [
+      '18,446,744,073,709,551,615',
+      '18,446,744,073,709,551,614',
+      '7',
+      'unknown',
+      'unknown',
+      'unknown',
+      'unknown',
+      'unknown',
+      'unknown'
+    ]
+  )
+  t.same([
+    words.counted(1, 'read'),
+    words.counted('1', 'read'),
+    words.counted(0, 'read'),
+    words.counted(2, 'thing is', 'things are')
+  ], ['1 read', '1 read', '0 reads', '2 things are'])
+  t.same(
+    [
+      words.percent(0, 0),
+      words.percent(0, 5),
+      words.percent(5, 5),
+      words.percent(99_999, 100_000),
+      words.percent(1, 100_000),
+      words.percent(2, 3)
+    ].map(said => said?.replaceAll('\u00a0', ' ')),
+    [undefined, '0 %', '100 %', '99.9 %', '< 0.1 %', '66.6 %']
+  )
   t.same([0, 0.01, 0.25, 12.34, 999.6, 12_345].map(words.perSecond), ['0', '< 0.1', '0.3', '12.3', '1,000', '12,345'])
-  t.same([undefined, null, NaN, -1, 0, 3.4219, 1500, 5000].map(words.duration).map(said => said.replaceAll('\u00a0', ' ')), ['unknown', 'unknown', 'unknown', 'unknown', '0 ms', '3.42 ms', '1.5 s', '5 s'])
-  t.same([undefined, null, NaN, 0, 999, 1000, 59_999, 60_000, 7_200_000, 3 * 86_400_000].map(words.age), ['unknown', 'unknown', 'unknown', 'less than a second', 'less than a second', '1 second', '59 seconds', '1 minute', '2 hours', '3 days'])
+  t.same(
+    [undefined, null, NaN, -1, 0, 3.4219, 1500, 5000].map(words.duration).map(said => said.replaceAll('\u00a0', ' ')),
+    ['unknown', 'unknown', 'unknown', 'unknown', '0 ms', '3.42 ms', '1.5 s', '5 s']
+  )
+  t.same([undefined, null, NaN, 0, 999, 1000, 59_999, 60_000, 7_200_000, 3 * 86_400_000].map(words.age), [
+    'unknown',
+    'unknown',
+    'unknown',
+    'less than a second',
+    'less than a second',
+    '1 second',
+    '59 seconds',
+    '1 minute',
+    '2 hours',
+    '3 days'
+  ])
   t.same([0, 2000].map(words.ago), ['just now', '2 seconds ago'])
-  t.same([undefined, 0, 1023, 1536, 1024 ** 2, 1.5 * 1024 ** 3].map(words.bytes).map(said => said.replaceAll('\u00a0', ' ')), ['unknown', '0 bytes', '1,023 bytes', '1.5 KB', '1 MB', '1.5 GB'])
-  t.same(['1748772901223344', '18446744073709551615', '99999999999999999999', 'x', undefined].map(words.dateOf), ['2025-06-01 10:15:01 UTC', undefined, undefined, undefined, undefined])
-  t.same(['7', '18446744073709551615', '-7', '', undefined].map(words.big), [7n, 18446744073709551615n, undefined, undefined, undefined])
+  t.same(
+    [undefined, 0, 1023, 1536, 1024 ** 2, 1.5 * 1024 ** 3].map(words.bytes).map(said => said.replaceAll('\u00a0', ' ')),
+    ['unknown', '0 bytes', '1,023 bytes', '1.5 KB', '1 MB', '1.5 GB']
+  )
+  t.same(['1748772901223344', '18446744073709551615', '99999999999999999999', 'x', undefined].map(words.dateOf), [
+    '2025-06-01 10:15:01 UTC',
+    undefined,
+    undefined,
+    undefined,
+    undefined
+  ])
+  t.same(['7', '18446744073709551615', '-7', '', undefined].map(words.big), [
+    7n,
+    18446744073709551615n,
+    undefined,
+    undefined,
+    undefined
+  ])
   t.equal([...words.short('x'.repeat(5000))].length, 121)
   t.equal(words.short('😀'.repeat(5000), 3), '😀😀😀…', 'no character is cut in two')
   t.same([words.short('ab', 2), words.short('abc', 2), words.short(undefined), words.short(7)], ['ab', 'ab…', '', '7'])

@@ -24,11 +24,19 @@ const bodyOf = (length: number): Buffer => pattern.subarray(0, length)
 
 /** The head of an answer whose body says how long it is, or comes in chunks. */
 function begin (response: ServerResponse, length: number | undefined, code = 200): ServerResponse {
-  return response.writeHead(code, { 'content-type': 'application/json; charset=utf-8', ...stamps(), ...(length !== undefined && { 'content-length': String(length) }) })
+  return response.writeHead(code, {
+    'content-type': 'application/json; charset=utf-8',
+    ...stamps(),
+    ...(length !== undefined && { 'content-length': String(length) })
+  })
 }
 
 /** A node that answers every read alike, its end held until it is let go; tells of each answer when it has begun. */
-async function heldNode (t: Test, length: number, isDeclared: boolean): Promise<{ stub: StubNode, begun: () => Promise<ServerResponse>, finish: (response: ServerResponse) => void }> {
+async function heldNode (
+  t: Test,
+  length: number,
+  isDeclared: boolean
+): Promise<{ stub: StubNode, begun: () => Promise<ServerResponse>, finish: (response: ServerResponse) => void }> {
   const waiting: ServerResponse[] = []
   let arrived: () => void = () => {}
   const stub = await stubNode(t, (_request, response) => {
@@ -37,10 +45,20 @@ async function heldNode (t: Test, length: number, isDeclared: boolean): Promise<
     arrived()
   })
   const begun = async (): Promise<ServerResponse> => {
-    if (waiting.length === 0) await new Promise<void>(resolve => { arrived = resolve })
+    if (waiting.length === 0) {
+      await new Promise<void>(resolve => {
+        arrived = resolve
+      })
+    }
     return waiting.shift() as ServerResponse
   }
-  return { stub, begun, finish: response => { response.end(bodyOf(length).subarray(length - 10)) } }
+  return {
+    stub,
+    begun,
+    finish: response => {
+      response.end(bodyOf(length).subarray(length - 10))
+    }
+  }
 }
 
 /** Asks and hands over the answer as soon as its head is here, its body unread. */
@@ -72,13 +90,32 @@ async function bytesOf (outcome: Outcome): Promise<Buffer> {
 t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not kept, and says why', async t => {
   const body = bodyOf(mega + 65_537)
   for (const isDeclared of [true, false]) {
-    const stub = await stubNode(t, (request, response) => { request.resume().once('end', () => { begin(response, isDeclared ? body.length : undefined).end(body) }) })
+    const stub = await stubNode(t, (request, response) => {
+      request.resume().once('end', () => {
+        begin(response, isDeclared ? body.length : undefined).end(body)
+      })
+    })
     const varve = await varveAt(t, stub.url, small)
     const cases: [string, Parameters<typeof varve.get>[1], string, string][] = [
       [modules, {}, 'account_modules', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
-      ['/v1/blocks/by_version/500?with_transactions=true', {}, 'block_by_version', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
-      ['/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2', {}, 'account_events', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
-      ['/v1/tables/0xab/item?ledger_version=500', item('u64', '"1"'), 'table_item', 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'],
+      [
+        '/v1/blocks/by_version/500?with_transactions=true',
+        {},
+        'block_by_version',
+        'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
+      ],
+      [
+        '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2',
+        {},
+        'account_events',
+        'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
+      ],
+      [
+        '/v1/tables/0xab/item?ledger_version=500',
+        item('u64', '"1"'),
+        'table_item',
+        'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
+      ],
       [latest, {}, 'account_modules', 'varve; fwd=bypass'],
       ['/v1/estimate_gas_price', {}, 'estimate_gas_price', 'varve; fwd=bypass']
     ]
@@ -86,21 +123,40 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
       for (let round = 0; round < 2; round++) {
         const got = await varve.get(target, how)
         t.ok(got.bytes.equals(body), target)
-        t.match({ ...got.headers, code: got.status }, { code: 200, [status]: said, etag: undefined, 'cache-control': 'no-store', 'x-node-ledger-version': '1000', 'x-aptos-ledger-version': '1000', 'content-length': isDeclared ? String(body.length) : undefined })
+        t.match({ ...got.headers, code: got.status }, {
+          code: 200,
+          [status]: said,
+          etag: undefined,
+          'cache-control': 'no-store',
+          'x-node-ledger-version': '1000',
+          'x-aptos-ledger-version': '1000',
+          'content-length': isDeclared ? String(body.length) : undefined
+        })
       }
     }
     t.equal(stub.asked.length, 2 * cases.length)
-    t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'), 4, 'also where it would have been kept for the version that it was read at')
-    for (const endpoint of ['block_by_version', 'account_events', 'table_item']) t.equal(await varve.metric(`varve_not_stored_total{endpoint="${endpoint}",reason="too_large"}`), 2)
+    t.equal(
+      await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'),
+      4,
+      'also where it would have been kept for the version that it was read at'
+    )
+    for (const endpoint of ['block_by_version', 'account_events', 'table_item']) {
+      t.equal(await varve.metric(`varve_not_stored_total{endpoint="${endpoint}",reason="too_large"}`), 2)
+    }
     t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
-    t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'), 4)
+    t.equal(
+      await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'),
+      4
+    )
   }
 })
 
 t.test('an answer of just cache.maxEntryMb is kept, one byte more is not', async t => {
   for (const isDeclared of [true, false]) {
     for (const [length, said] of [[mega, /hit/], [mega + 1, /too_large/]] as const) {
-      const stub = await stubNode(t, (_request, response) => { begin(response, isDeclared ? length : undefined).end(bodyOf(length)) })
+      const stub = await stubNode(t, (_request, response) => {
+        begin(response, isDeclared ? length : undefined).end(bodyOf(length))
+      })
       const varve = await varveAt(t, stub.url, small)
       for (let round = 0; round < 2; round++) t.ok((await varve.get(modules)).bytes.equals(bodyOf(length)))
       t.match((await varve.get(modules)).headers[status], said)
@@ -147,7 +203,9 @@ t.test('a client that does not read holds the node back, and not the answer in m
     let seen
     do {
       seen = poured
-      await new Promise(resolve => { setTimeout(resolve, 100) })
+      await new Promise(resolve => {
+        setTimeout(resolve, 100)
+      })
     } while (poured > seen)
     t.ok(poured < total, `${poured} of ${total} MB have left the node`)
     t.match((await varve.get('/v1')).status, 200, 'and others go on')
@@ -159,8 +217,17 @@ t.test('a client that does not read holds the node back, and not the answer in m
 })
 
 t.test('those who joined the fetch of such an answer go on their own: one read of the node each, and each has the whole', async t => {
-  for (const target of [modules, latest, '/v1/blocks/by_version/500', '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2']) {
-    const stub = await stubNode(t, (_request, response) => { begin(response, undefined).end(bodyOf(2 * mega)) })
+  for (
+    const target of [
+      modules,
+      latest,
+      '/v1/blocks/by_version/500',
+      '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2'
+    ]
+  ) {
+    const stub = await stubNode(t, (_request, response) => {
+      begin(response, undefined).end(bodyOf(2 * mega))
+    })
     const { parts } = partsAt(t, stub.url)
     await parts.settle()
     const outcomes = await Promise.all(Array.from({ length: 8 }, async () => await answerRead(parts, readOf(target))))
@@ -195,7 +262,11 @@ t.test('HEAD of it is its head, and lets go of the body', async t => {
     for (const target of [modules, latest]) {
       // More often than the node has slots.
       for (let round = 0; round < 9; round++) {
-        t.match(await varve.get(target, { method: 'HEAD' }), { status: 200, body: '', headers: { 'content-length': isDeclared ? String(2 * mega) : undefined } })
+        t.match(await varve.get(target, { method: 'HEAD' }), {
+          status: 200,
+          body: '',
+          headers: { 'content-length': isDeclared ? String(2 * mega) : undefined }
+        })
         t.ok(await gone(await begun()), target)
       }
     }
@@ -216,7 +287,11 @@ t.test('an answer that breaks off breaks the client\'s connection, or it would b
     }
     const answering = begun()
     const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n`, so => {
-      if (so.length > mega) answering.then(answer => { answer.destroy() }, () => {})
+      if (so.length > mega) {
+        answering.then(answer => {
+          answer.destroy()
+        }, () => {})
+      }
       return false
     })
     t.match(text, /^HTTP\/1\.1 200 OK/)
@@ -264,28 +339,40 @@ t.test('however it ends, the node\'s slot and connection are given back', async 
     for (const target of [modules, latest, other]) {
       // More often than there are slots, so that one that is not given back is missed.
       for (let round = 0; round < 9; round++) {
-        const here = new Promise<void>(resolve => { arrived = resolve })
+        const here = new Promise<void>(resolve => {
+          arrived = resolve
+        })
         const { hostname, port } = new URL(varve.url)
         const sent = request({ hostname, port, path: target, agent: new Agent() }).end()
-        leave = () => { sent.destroy() }
+        leave = () => {
+          sent.destroy()
+        }
         const answer = once(sent, 'response').then(([response]) => response as IncomingMessage)
         sent.on('error', () => {})
         await here
         await end(held as ServerResponse, answer)
       }
-      t.match(await varve.get(`/v1/accounts/0x2/modules?ledger_version=${500 + stub.asked.length}`), { status: 200, body: '[]' }, `${how}: ${target}`)
+      t.match(await varve.get(`/v1/accounts/0x2/modules?ledger_version=${500 + stub.asked.length}`), {
+        status: 200,
+        body: '[]'
+      }, `${how}: ${target}`)
     }
   }
 })
 
 t.test('a large error comes through as it is, whole, and is not kept', async t => {
   for (const code of [404, 410, 429, 503]) {
-    const stub = await stubNode(t, (_request, response) => { begin(response, undefined, code).end(bodyOf(2 * mega)) })
+    const stub = await stubNode(t, (_request, response) => {
+      begin(response, undefined, code).end(bodyOf(2 * mega))
+    })
     const varve = await varveAt(t, stub.url, small)
     for (const target of [modules, latest, other]) {
       const got = await varve.get(target)
       t.ok(got.bytes.equals(bodyOf(2 * mega)), `${code} of ${target}`)
-      t.match({ ...got.headers, code: got.status }, { code, [status]: target === modules ? `varve; fwd=uri-miss; fwd-status=${code}; detail=status` : 'varve; fwd=bypass' })
+      t.match({ ...got.headers, code: got.status }, {
+        code,
+        [status]: target === modules ? `varve; fwd=uri-miss; fwd-status=${code}; detail=status` : 'varve; fwd=bypass'
+      })
     }
     t.equal(stub.asked.length, 3)
   }
@@ -312,7 +399,9 @@ t.test('a client that stalls within a long answer is cut off and lets go of the 
   hurryClients(t, 10, 5)
   const stub = await stubNode(t, (_request, response) => {
     begin(response, undefined)
-    const pour = (): void => { while (response.write(bodyOf(mega))); }
+    const pour = (): void => {
+      while (response.write(bodyOf(mega)));
+    }
     pour()
     response.on('drain', pour)
     answers.push(response)
@@ -329,7 +418,11 @@ t.test('a client that stalls within a long answer is cut off and lets go of the 
     for await (const part of slow) {
       size += (part as Buffer).length
       if (performance.now() - started > 500) break
-      if (size % mega < 65_536) await new Promise(resolve => { setTimeout(resolve, 20) })
+      if (size % mega < 65_536) {
+        await new Promise(resolve => {
+          setTimeout(resolve, 20)
+        })
+      }
     }
     t.ok(performance.now() - started > 500, 'read for longer than one may stall')
     t.ok(await gone(answers.pop() as ServerResponse))
@@ -338,7 +431,11 @@ t.test('a client that stalls within a long answer is cut off and lets go of the 
 })
 
 t.test('an answer that is not handed on is let go of: one that lags, and a rendering that has become too large', async t => {
-  const older = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' })
+  const older = stamps({
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  })
   let release = 'aaaa'
   const answers: ServerResponse[] = []
   const stub = await stubNode(t, (request, response, nth) => {
@@ -349,7 +446,9 @@ t.test('an answer that is not handed on is let go of: one that lags, and a rende
       else response.end(bodyOf(2 * mega))
     } else if (release === 'aaaa') ok(response, '["kept"]')
     else begin(response, undefined).write(bodyOf(2 * mega))
-  }, (_request, response) => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) })
+  }, (_request, response) => {
+    response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
+  })
   const { parts } = partsAt(t, stub.url)
   await parts.settle()
   const outcome = await answerRead(parts, readOf(latest))
@@ -363,7 +462,9 @@ t.test('an answer that is not handed on is let go of: one that lags, and a rende
 })
 
 t.test('observing streams too', async t => {
-  const stub = await stubNode(t, (_request, response) => { begin(response, undefined).end(bodyOf(2 * mega)) })
+  const stub = await stubNode(t, (_request, response) => {
+    begin(response, undefined).end(bodyOf(2 * mega))
+  })
   const varve = await varveAt(t, stub.url, { ...small, mode: 'observe' })
   for (const target of [modules, latest]) {
     const got = await Promise.all([varve.get(target), varve.get(target)])
@@ -373,9 +474,15 @@ t.test('observing streams too', async t => {
 })
 
 t.test('what follows it on the same connection waits for its end', async t => {
-  const stub = await stubNode(t, (request, response) => { if (request.url?.includes('ledger_version') === true) begin(response, undefined).end('x'.repeat(2 * mega)); else ok(response, '["next"]') })
+  const stub = await stubNode(t, (request, response) => {
+    if (request.url?.includes('ledger_version') === true) begin(response, undefined).end('x'.repeat(2 * mega))
+    else ok(response, '["next"]')
+  })
   const varve = await varveAt(t, stub.url, small)
-  const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nGET ${latest} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  const text = await sendRaw(
+    varve.url,
+    `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\nGET ${latest} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`
+  )
   t.same(statusesIn(text), [200, 200])
   t.match(text.slice(-2000), /x\r\n0\r\n\r\nHTTP\/1\.1 200 OK[^]*\["next"\]/)
 })

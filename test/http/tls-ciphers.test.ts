@@ -10,19 +10,40 @@ type Key = 'rsa' | 'ecdsa'
 type Tls = { readonly ciphers?: string, readonly minVersion?: 1.3 }
 
 async function over (t: Test, key: Key, tls: Tls = {}, more: object = {}): Promise<TestVarve> {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const [cert, secret] = key === 'rsa' ? [rsaCertificate, rsaKey] : [certificate, certificateKey]
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': secret })
-  return await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem'), ...tls }, ...more })
+  return await varveAt(t, stub.url, {
+    tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem'), ...tls },
+    ...more
+  })
 }
 
-/** The cipher that a client with these ciphers gets, and the status of its request; or that the handshake was refused. */
-async function offered (url: string, ciphers: string | undefined, maxVersion: SecureVersion = 'TLSv1.2'): Promise<string> {
+/**
+ * The cipher that a client with these ciphers gets, and the status of its request; or that the handshake was refused.
+ */
+async function offered (
+  url: string,
+  ciphers: string | undefined,
+  maxVersion: SecureVersion = 'TLSv1.2'
+): Promise<string> {
   const { hostname, port } = new URL(url)
   return await new Promise(resolve => {
-    const socket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false, maxVersion, ...(ciphers !== undefined && { ciphers }) })
-    socket.on('error', () => { resolve('refused') })
-    socket.on('secureConnect', () => { socket.write('GET /v1/accounts/0x1/modules?ledger_version=500 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n') })
+    const socket = connect({
+      host: hostname,
+      port: Number(port),
+      rejectUnauthorized: false,
+      maxVersion,
+      ...(ciphers !== undefined && { ciphers })
+    })
+    socket.on('error', () => {
+      resolve('refused')
+    })
+    socket.on('secureConnect', () => {
+      socket.write('GET /v1/accounts/0x1/modules?ledger_version=500 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    })
     socket.on('data', chunk => {
       resolve(`${socket.getProtocol()} ${socket.getCipher().name} ${String(chunk).slice(9, 12)}`)
       socket.destroy()
@@ -35,7 +56,15 @@ const secure: Readonly<Record<Key, readonly string[]>> = {
   ecdsa: ['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-ECDSA-AES256-GCM-SHA384', 'ECDHE-ECDSA-CHACHA20-POLY1305']
 }
 const weak: Readonly<Record<Key, readonly string[]>> = {
-  rsa: ['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'AES128-SHA', 'AES256-SHA256', 'ECDHE-RSA-AES128-SHA256', 'ECDHE-RSA-AES256-SHA384', 'ECDHE-RSA-AES128-SHA'],
+  rsa: [
+    'AES128-GCM-SHA256',
+    'AES256-GCM-SHA384',
+    'AES128-SHA',
+    'AES256-SHA256',
+    'ECDHE-RSA-AES128-SHA256',
+    'ECDHE-RSA-AES256-SHA384',
+    'ECDHE-RSA-AES128-SHA'
+  ],
   ecdsa: ['ECDHE-ECDSA-AES128-SHA256', 'ECDHE-ECDSA-AES256-SHA384', 'ECDHE-ECDSA-AES128-SHA']
 }
 const ofTls13 = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256']
@@ -72,16 +101,26 @@ t.test('tls.minVersion 1.3 refuses TLS 1.2, also with workers', async t => {
 })
 
 t.test('what no cipher of this build matches is a mistake that names tls.ciphers and the item, and repeats no text', async t => {
-  const mistake = (tls: object): unknown => configSchema.safeParse({ tls }).error?.issues.map(({ path, message }) => [path.join('.'), message])
+  const mistake = (tls: object): unknown =>
+    configSchema.safeParse({ tls }).error?.issues.map(({ path, message }) => [path.join('.'), message])
   const cases = [
-    ['nonsense', /item 1\b/], ['ECDHE+AESGCM:ECDHE-RSA-AES128-GMC-SHA256', /item 2\b/], ['TLS_AES_512_GCM_SHA256', /item 1\b/],
-    ['', /item 1\b/], ['ECDHE+AESGCM:', /item 2\b/], ['ECDHE+AESGCM, AES128-SHA', /item 1\b/], ['ECDHE+AESGCM:!AESGCM', /leaves none/]
+    ['nonsense', /item 1\b/],
+    ['ECDHE+AESGCM:ECDHE-RSA-AES128-GMC-SHA256', /item 2\b/],
+    ['TLS_AES_512_GCM_SHA256', /item 1\b/],
+    ['', /item 1\b/],
+    ['ECDHE+AESGCM:', /item 2\b/],
+    ['ECDHE+AESGCM, AES128-SHA', /item 1\b/],
+    ['ECDHE+AESGCM:!AESGCM', /leaves none/]
   ] as const
   for (const [ciphers, message] of cases) {
     t.match(mistake({ ciphers }), [['tls.ciphers', /^expected a cipher list of OpenSSL/]], ciphers)
     t.match(mistake({ ciphers }), [['tls.ciphers', message]], ciphers)
     t.notMatch(JSON.stringify(mistake({ ciphers })), /nonsense|GMC|512/)
   }
-  for (const ciphers of [null, 'HIGH:!aNULL:!MD5:!RC4', 'ECDHE+AESGCM:ECDHE+CHACHA20:@STRENGTH', 'TLS_AES_128_GCM_SHA256']) t.same(mistake({ ciphers }), undefined, String(ciphers))
-  for (const minVersion of [1, 1.1, 2, '1.2', 'TLSv1.2']) t.match(mistake({ minVersion }), [['tls.minVersion', String]], String(minVersion))
+  for (
+    const ciphers of [null, 'HIGH:!aNULL:!MD5:!RC4', 'ECDHE+AESGCM:ECDHE+CHACHA20:@STRENGTH', 'TLS_AES_128_GCM_SHA256']
+  ) t.same(mistake({ ciphers }), undefined, String(ciphers))
+  for (const minVersion of [1, 1.1, 2, '1.2', 'TLSv1.2']) {
+    t.match(mistake({ minVersion }), [['tls.minVersion', String]], String(minVersion))
+  }
 })

@@ -19,10 +19,37 @@ const spec = '/v1/spec.json'
 
 // What is no trace, as one or two header lines.
 const invalid: readonly string[][] = [
-  ['', '0', '00', traceId, `00-${traceId}`, `00-${traceId}-b7ad6b7169203331`, `00-${traceId}-b7ad6b7169203331-1`, `00-${traceId}-b7ad6b7169203331-011`],
-  [`00-${'0'.repeat(32)}-b7ad6b7169203331-01`, `00-${traceId}-${'0'.repeat(16)}-01`, `ff-${traceId}-b7ad6b7169203331-01`, `0-${traceId}-b7ad6b7169203331-01`],
-  [traceparent.toUpperCase(), traceparent.replace('a', 'g'), `${traceparent}-more`, `${traceparent}, ${traceparent}`, `"${traceparent}"`, `${traceparent}\t1`, traceparent.replaceAll('-', '_')],
-  [`01-${traceId}-b7ad6b7169203331-01.more`, `01-${traceId}-b7ad6b7169203331-01-a, ${traceparent}`, `01-${traceId}-b7ad6b7169203331-01-caf\xe9`, `01-${traceId}-b7ad6b7169203331-01-${'x'.repeat(500)}`]
+  [
+    '',
+    '0',
+    '00',
+    traceId,
+    `00-${traceId}`,
+    `00-${traceId}-b7ad6b7169203331`,
+    `00-${traceId}-b7ad6b7169203331-1`,
+    `00-${traceId}-b7ad6b7169203331-011`
+  ],
+  [
+    `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+    `00-${traceId}-${'0'.repeat(16)}-01`,
+    `ff-${traceId}-b7ad6b7169203331-01`,
+    `0-${traceId}-b7ad6b7169203331-01`
+  ],
+  [
+    traceparent.toUpperCase(),
+    traceparent.replace('a', 'g'),
+    `${traceparent}-more`,
+    `${traceparent}, ${traceparent}`,
+    `"${traceparent}"`,
+    `${traceparent}\t1`,
+    traceparent.replaceAll('-', '_')
+  ],
+  [
+    `01-${traceId}-b7ad6b7169203331-01.more`,
+    `01-${traceId}-b7ad6b7169203331-01-a, ${traceparent}`,
+    `01-${traceId}-b7ad6b7169203331-01-caf\xe9`,
+    `01-${traceId}-b7ad6b7169203331-01-${'x'.repeat(500)}`
+  ]
 ]
 
 const answered = (varve: TestVarve): Array<Record<string, unknown>> => varve.log.filter(({ msg }) => msg === 'answered')
@@ -41,7 +68,11 @@ t.test('a trace is read from a header of the form that the specification gives, 
   t.equal(traceIdOf({ traceparent }), traceId)
   t.equal(traceIdOf({ traceparent: `00-${traceId}-b7ad6b7169203331-00` }), traceId, 'sampled or not')
   t.equal(traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01` }), traceId, 'a later version')
-  t.equal(traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01-what-the-future.will-be` }), traceId, 'and what it adds')
+  t.equal(
+    traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01-what-the-future.will-be` }),
+    traceId,
+    'and what it adds'
+  )
   t.equal(traceIdOf({}), undefined)
   t.equal(traceIdOf({ traceparent: [traceparent, traceparent] as never }), undefined)
   for (const text of invalid.flat()) t.equal(traceIdOf({ traceparent: text }), undefined, text)
@@ -51,11 +82,23 @@ t.test('every access line bears the trace of its request beside the request\'s n
   const { url } = await heardOf(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
-    [modules, 'miss'], [modules, 'hit_memory'], [modules, 'hit_memory'], ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', item('u64', '"1"')], ['/v1/accounts/0x1/modules', 'forwarded'],
-    [spec, 'forwarded'], ['/v1/accounts/nobody/modules', 'rejected'], ['/v2/nowhere', 'rejected'], [modules, 'rejected', { method: 'DELETE' }],
-    [modules, 'preflight', { method: 'OPTIONS', headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' } }]
+    [modules, 'miss'],
+    [modules, 'hit_memory'],
+    [modules, 'hit_memory'],
+    ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', item('u64', '"1"')],
+    ['/v1/accounts/0x1/modules', 'forwarded'],
+    [spec, 'forwarded'],
+    ['/v1/accounts/nobody/modules', 'rejected'],
+    ['/v2/nowhere', 'rejected'],
+    [modules, 'rejected', { method: 'DELETE' }],
+    [modules, 'preflight', {
+      method: 'OPTIONS',
+      headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' }
+    }]
   ]
-  for (const [target, , how = {}] of requests) await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
+  for (const [target, , how = {}] of requests) {
+    await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
+  }
   const lines = answered(varve)
   t.same(lines.map(({ outcome }) => outcome), requests.map(([, outcome]) => outcome))
   for (const line of lines) t.match(line, { id: /^req-/, traceId }, `${String(line['url'])} ${String(line['outcome'])}`)
@@ -68,12 +111,23 @@ t.test('what nobody foresaw is logged with the number and the trace of the reque
   const { url } = await heardOf(t)
   const { parts } = partsAt(t, url)
   const log: Array<Record<string, unknown>> = []
-  const whole = publicPartsOf({ ...parts, settle: async () => { throw new TypeError('nobody foresaw this') } }, { log: pino({}, { write: line => log.push(JSON.parse(line)) }) })
+  const whole = publicPartsOf({
+    ...parts,
+    settle: async () => {
+      throw new TypeError('nobody foresaw this')
+    }
+  }, { log: pino({}, { write: line => log.push(JSON.parse(line)) }) })
   const app = publicApp({ ...whole, config: { ...whole.config, log: { level: 'info', access: true } } })
-  t.teardown(async () => { await app.close() })
+  t.teardown(async () => {
+    await app.close()
+  })
   const at = await app.listen({ port: 0, host: '127.0.0.1' })
   await sendRaw(at, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${traceparent}\r\n\r\n`)
-  t.match(log, [{ id: 'req-1', traceId, err: { message: 'nobody foresaw this' } }, { id: 'req-1', traceId, status: 500 }])
+  t.match(log, [{ id: 'req-1', traceId, err: { message: 'nobody foresaw this' } }, {
+    id: 'req-1',
+    traceId,
+    status: 500
+  }])
 })
 
 t.test('a trace goes to a node with what is passed on, as it came', async t => {
@@ -82,16 +136,24 @@ t.test('a trace goes to a node with what is passed on, as it came', async t => {
   await varve.get(spec, traced)
   await varve.get('/v1/transactions/simulate', { ...traced, body: '{}' })
   await varve.get(spec, { headers: { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` } })
-  t.same(traces().map(lines => Object.fromEntries(lines.flatMap((name, nth) => nth % 2 === 0 ? [[name.toLowerCase(), lines[nth + 1]]] : []))), [
-    { traceparent, tracestate }, { traceparent, tracestate }, { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` }
-  ])
+  t.same(
+    traces().map(lines =>
+      Object.fromEntries(lines.flatMap((name, nth) => nth % 2 === 0 ? [[name.toLowerCase(), lines[nth + 1]]] : []))
+    ),
+    [
+      { traceparent, tracestate },
+      { traceparent, tracestate },
+      { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` }
+    ]
+  )
 })
 
 t.test('what is no trace, or stands in several lines, goes nowhere, nor does the state of a trace that is not there', async t => {
   const { url, traces } = await heardOf(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const asked = async (...lines: string[]): Promise<void> => {
-    const head = [`GET ${spec} HTTP/1.1`, 'Host: x', 'Connection: close', ...lines, `Tracestate: ${tracestate}`, '', ''].join('\r\n')
+    const head = [`GET ${spec} HTTP/1.1`, 'Host: x', 'Connection: close', ...lines, `Tracestate: ${tracestate}`, '', '']
+      .join('\r\n')
     t.same(statusesIn(await sendRaw(varve.url, Buffer.from(head, 'latin1'))), [200], lines.join())
   }
   for (const text of invalid.flat()) await asked(`Traceparent: ${text}`)
@@ -109,7 +171,9 @@ t.test('no known read brings a trace to a node: not the one that misses, nor one
   const waiting: Array<() => void> = []
   const stub = await stubNode(t, (request, response) => {
     request.resume()
-    waiting.push(() => { ok(response, '[]') })
+    waiting.push(() => {
+      ok(response, '[]')
+    })
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   const other = '1'.repeat(32)
@@ -118,20 +182,39 @@ t.test('no known read brings a trace to a node: not the one that misses, nor one
   const second = varve.get(modules, { headers: { traceparent: traceparent.replace(traceId, other), tracestate } })
   const moving = varve.get('/v1/accounts/0x1/modules', traced)
   const page = varve.get('/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=1', traced)
-  const posted = varve.get('/v1/tables/0x5eed/item?ledger_version=500', { ...item('u64', '"1"'), headers: { 'content-type': 'application/json', ...traced.headers } })
+  const posted = varve.get('/v1/tables/0x5eed/item?ledger_version=500', {
+    ...item('u64', '"1"'),
+    headers: { 'content-type': 'application/json', ...traced.headers }
+  })
   await until(() => waiting.length === 4, 'and for all but the second')
   for (const answer of waiting) answer()
   await Promise.all([first, second, moving, page, posted])
   t.same(stub.headers.flat().filter(text => /trace/i.test(text) || text.includes(traceId) || text.includes(other)), [])
-  t.same(answered(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(), [['collapsed', other], ['miss', traceId]], 'each has its own in the log')
+  t.same(answered(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(), [
+    ['collapsed', other],
+    ['miss', traceId]
+  ], 'each has its own in the log')
 })
 
 t.test('whatever stands where a trace should, not a byte of it gets into the log', async t => {
   const { url } = await heardOf(t)
   const varve = await varveAt(t, url, { log: { access: true } })
-  const evil = ['evil"},{"level":60', `${traceparent}\u001b[31mevil`, 'evil\\u000a', `${traceparent}","evil":"`, '\xe9vil evil', `${traceparent.slice(0, -2)}evil`, 'evil'.repeat(1000)]
+  const evil = [
+    'evil"},{"level":60',
+    `${traceparent}\u001b[31mevil`,
+    'evil\\u000a',
+    `${traceparent}","evil":"`,
+    '\xe9vil evil',
+    `${traceparent.slice(0, -2)}evil`,
+    'evil'.repeat(1000)
+  ]
   for (const text of evil) {
-    for (const target of [modules, spec, '/v2/nowhere']) await sendRaw(varve.url, Buffer.from(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${text}\r\n\r\n`, 'latin1'))
+    for (const target of [modules, spec, '/v2/nowhere']) {
+      await sendRaw(
+        varve.url,
+        Buffer.from(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${text}\r\n\r\n`, 'latin1')
+      )
+    }
   }
   // One of them holds a byte that no header may.
   t.ok(answered(varve).length >= 3 * (evil.length - 1))

@@ -12,19 +12,32 @@ import { publicPartsOf } from '../support/public-parts.js'
 import { ok, stubNode } from '../support/stub-node.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
-const boom = (): never => { throw new TypeError('nobody foresaw this') }
+const boom = (): never => {
+  throw new TypeError('nobody foresaw this')
+}
 
-/** A public listener of which something throws where it should not, on one kept connection; what it has logged and counted. */
+/**
+ * A public listener of which something throws where it should not, on one kept connection; what it has logged and
+ * counted.
+ */
 async function broken (t: Test, change: (whole: PublicParts, parts: Parts) => PublicParts) {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const { parts } = partsAt(t, stub.url)
   const log: string[] = []
   const metrics = new Metrics()
-  const app = publicApp(change(publicPartsOf(parts, { metrics, log: pino({}, { write: line => log.push(line) }) }), parts))
-  t.teardown(async () => { await app.close() })
+  const app = publicApp(
+    change(publicPartsOf(parts, { metrics, log: pino({}, { write: line => log.push(line) }) }), parts)
+  )
+  t.teardown(async () => {
+    await app.close()
+  })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  t.teardown(() => { agent.destroy() })
+  t.teardown(() => {
+    agent.destroy()
+  })
   const unforeseen = (): number => log.filter(line => /"level":50.*TypeError.*nobody foresaw this/.test(line)).length
   return {
     url,
@@ -47,32 +60,61 @@ function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): b
 
 t.test('whatever stage of a request throws, the client has a 500 in the node\'s shape on a connection that goes on, and an operator a line and a count', async t => {
   const stages: [string, (whole: PublicParts, parts: Parts) => PublicParts, string, Ask?][] = [
-    ['the node is looked for', (whole, parts) => ({ ...whole, parts: { ...parts, settle: async () => boom() } }), modules],
-    ['the memory is asked', (whole, parts) => ({ ...whole, parts: { ...parts, memory: throwing(parts.memory, 'get') } }), modules],
+    [
+      'the node is looked for',
+      (whole, parts) => ({ ...whole, parts: { ...parts, settle: async () => boom() } }),
+      modules
+    ],
+    [
+      'the memory is asked',
+      (whole, parts) => ({ ...whole, parts: { ...parts, memory: throwing(parts.memory, 'get') } }),
+      modules
+    ],
     ['the answer is stamped', whole => ({ ...whole, stamper: throwing(whole.stamper, 'reply') }), modules],
-    ['what was passed on is stamped', whole => ({ ...whole, stamper: throwing(whole.stamper, 'pass') }), '/v1/spec.json'],
-    ['a question is passed on', (whole, parts) => ({ ...whole, parts: { ...parts, nodes: throwing(parts.nodes, 'pass' as never) } }), '/v1/spec.json'],
-    ['a browser asks what it may send', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, { method: 'OPTIONS', headers: { origin: 'http://a' } }]
+    [
+      'what was passed on is stamped',
+      whole => ({ ...whole, stamper: throwing(whole.stamper, 'pass') }),
+      '/v1/spec.json'
+    ],
+    [
+      'a question is passed on',
+      (whole, parts) => ({ ...whole, parts: { ...parts, nodes: throwing(parts.nodes, 'pass' as never) } }),
+      '/v1/spec.json'
+    ],
+    ['a browser asks what it may send', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, {
+      method: 'OPTIONS',
+      headers: { origin: 'http://a' }
+    }]
   ]
   for (const [stage, change, target, how] of stages) {
     const { get, unforeseen, counted } = await broken(t, change)
     for (let round = 1; round <= 2; round++) {
       const got = await get(target, how)
-      t.match(got, { status: 500, headers: { connection: 'keep-alive' }, body: '{"message":"internal error","error_code":"internal_error","vm_error_code":null}' }, stage)
+      t.match(got, {
+        status: 500,
+        headers: { connection: 'keep-alive' },
+        body: '{"message":"internal error","error_code":"internal_error","vm_error_code":null}'
+      }, stage)
       t.same([unforeseen(), await counted()], [round, round], stage)
     }
   }
 })
 
 t.test('where even the words of an error cannot be found the connection is broken off, and nobody waits for ever', async t => {
-  const { get, unforeseen } = await broken(t, whole => ({ ...whole, stamper: throwing(throwing(whole.stamper, 'reply'), 'refuse') }))
+  const { get, unforeseen } = await broken(
+    t,
+    whole => ({ ...whole, stamper: throwing(throwing(whole.stamper, 'reply'), 'refuse') })
+  )
   await t.rejects(get(modules), { code: 'ECONNRESET' })
   t.equal(unforeseen(), 2)
 })
 
 t.test('what fails after an answer was written takes nothing from the answer', async t => {
   let isBroken = false
-  const { get, unforeseen } = await broken(t, whole => ({ ...whole, metrics: throwing(whole.metrics, 'answered', () => isBroken) }))
+  const { get, unforeseen } = await broken(
+    t,
+    whole => ({ ...whole, metrics: throwing(whole.metrics, 'answered', () => isBroken) })
+  )
   t.match(await get(modules), { status: 200 })
   t.match(await get(modules), { status: 200 })
   isBroken = true
@@ -89,9 +131,13 @@ t.test('an operator whose question fails is told 500, and the log why', async t 
     readiness: boom,
     status: boom,
     purging: { token: () => null, purge: boom },
-    onUnforeseen: error => { tellUnforeseen({ log: pino({}, { write: line => log.push(line) }), metrics }, error) }
+    onUnforeseen: error => {
+      tellUnforeseen({ log: pino({}, { write: line => log.push(line) }), metrics }, error)
+    }
   })
-  t.teardown(async () => { await app.close() })
+  t.teardown(async () => {
+    await app.close()
+  })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   t.match(await ask(url, '/readyz'), { status: 500, body: /"internal_error"/ })
   t.match(await ask(url, '/nowhere'), { status: 404 })

@@ -7,7 +7,18 @@ import { type Reply } from '../../src/proxy/stamp.js'
 import { writeHead } from '../../src/http/write-head.js'
 import { sendRaw } from '../support/raw.js'
 
-const lines = ['X-NODE-CHAIN-ID', '4', 'cache-status', 'varve; hit; detail=memory', 'content-type', 'application/json', 'content-length', '4', 'etag', '"a"']
+const lines = [
+  'X-NODE-CHAIN-ID',
+  '4',
+  'cache-status',
+  'varve; hit; detail=memory',
+  'content-type',
+  'application/json',
+  'content-length',
+  '4',
+  'etag',
+  '"a"'
+]
 const kept: Reply = { status: 200, lines, text: printed(lines), body: Buffer.from('[42]') }
 const missing: Reply = { ...kept, status: 404 }
 
@@ -18,7 +29,9 @@ async function server (t: Test, reply: Reply, more: string[]): Promise<string> {
     response.end(request.method === 'HEAD' ? undefined : reply.body)
   }
   const listening: Server = createServer({ keepAliveTimeout: 72_000 }, answer).listen(0, '127.0.0.1')
-  t.teardown(() => { listening.close() })
+  t.teardown(() => {
+    listening.close()
+  })
   await once(listening, 'listening')
   return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
 }
@@ -29,13 +42,19 @@ const sorted = (wire: string): string[] => wire.replace(/^date: .*$/gim, 'Date: 
 t.test('a head that was printed before is on the wire what Node would have printed, whoever asks and whatever is added', async t => {
   const requests = {
     'an ordinary one': 'GET TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
-    'one that keeps the connection, then another': 'GET TARGET HTTP/1.1\r\nhost: a\r\n\r\nGET TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
+    'one that keeps the connection, then another':
+      'GET TARGET HTTP/1.1\r\nhost: a\r\n\r\nGET TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
     'of an old client': 'GET TARGET HTTP/1.0\r\n\r\n',
-    'of an old client that keeps its connection': 'GET TARGET HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET TARGET HTTP/1.0\r\n\r\n',
+    'of an old client that keeps its connection':
+      'GET TARGET HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET TARGET HTTP/1.0\r\n\r\n',
     'for the head alone': 'HEAD TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
-    'of one who expects to be told to go on': 'GET TARGET HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n'
+    'of one who expects to be told to go on':
+      'GET TARGET HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n'
   }
-  const additions = [[], ['access-control-allow-origin', 'https://a.example', 'vary', 'Origin'], ['connection', 'close']]
+  const additions = [[], ['access-control-allow-origin', 'https://a.example', 'vary', 'Origin'], [
+    'connection',
+    'close'
+  ]]
   for (const reply of [kept, missing]) {
     for (const more of additions) {
       const url = await server(t, reply, more)
@@ -44,7 +63,12 @@ t.test('a head that was printed before is on the wire what Node would have print
         const nodes = await sendRaw(url, request.replaceAll('TARGET', '/by-node'))
         t.same(sorted(ours), sorted(nodes), `${reply.status}, ${what}, with ${more.join(' ')}`)
         // That it went the short way shows in the order.
-        if (what === 'an ordinary one') t.ok(ours.indexOf('etag') < ours.indexOf('content-length') && nodes.indexOf('etag') > nodes.indexOf('content-length'))
+        if (what === 'an ordinary one') {
+          t.ok(
+            ours.indexOf('etag') < ours.indexOf('content-length') &&
+              nodes.indexOf('etag') > nodes.indexOf('content-length')
+          )
+        }
         t.match(ours, /^HTTP\/1\.1 (?:200 OK|404 Not Found|100 Continue)\r\n/)
       }
     }
@@ -55,12 +79,22 @@ t.test('a line that must not be written is refused by Node itself, and nothing i
   const bad = ['etag', '"a"\r\nx: y']
   const reply: Reply = { ...kept, lines: bad, text: printed(bad) }
   const answers = createServer((_request, response) => {
-    t.throws(() => { writeHead(response, reply, []) }, { code: 'ERR_INVALID_CHAR' })
+    t.throws(() => {
+      writeHead(response, reply, [])
+    }, { code: 'ERR_INVALID_CHAR' })
     t.notOk(response.headersSent)
     writeHead(response, { status: 500, lines: [], body: undefined }, [])
     response.end()
   }).listen(0, '127.0.0.1')
-  t.teardown(() => { answers.close() })
+  t.teardown(() => {
+    answers.close()
+  })
   await once(answers, 'listening')
-  t.notMatch(await sendRaw(`http://127.0.0.1:${(answers.address() as AddressInfo).port}`, 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'), /x: y|500 OK/)
+  t.notMatch(
+    await sendRaw(
+      `http://127.0.0.1:${(answers.address() as AddressInfo).port}`,
+      'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
+    ),
+    /x: y|500 OK/
+  )
 })

@@ -19,9 +19,12 @@ const notMade: Readonly<Record<string, string>> = {
   VarvePositionStale: 'a position is stale after a minute, which is compared with and not waited for',
   VarveHistoryEndsInADay: 'it waits for half an hour, here half a minute more, and is made as the one of an hour is',
   VarveHitRateFell: 'it compares with a day',
-  VarveSheds: 'an event loop that is late is that of the test and of all varves in it (test/long/overload.test.ts has one of its own)',
+  VarveSheds:
+    'an event loop that is late is that of the test and of all varves in it (test/long/overload.test.ts has ' +
+    'one of its own)',
   VarveEventLoopLate: 'likewise',
-  VarveDescriptorsExhausted: 'descriptors that are gone are gone for the test as well (test/long/faults.test.ts has a process of its own)',
+  VarveDescriptorsExhausted:
+    'descriptors that are gone are gone for the test as well (test/long/faults.test.ts has a process of its own)',
   VarveLogLinesLost: 'the log of these varves goes into the memory of the test',
   VarveCertificateEndsInTwoWeeks: 'it waits for an hour, here a minute, and is made as the other one is',
   VarveMemoryGrows: 'nothing should take so much'
@@ -32,25 +35,57 @@ const soonMs = 100_000
 const alerts = rulesIn(hurried(rules)).filter(isAlert)
 const made: string[] = []
 
-for (const [of, troublesOf] of [['what befalls nodes', nodeTroubles], ['what befalls varve itself', varveTroubles]] as const) {
-  t.test(`on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none, but for what the machine does to it (each minute of the rules is a second here)`, { timeout: 250_000 }, async t => {
-    const stage = new Stage(t)
-    const well = await stage.varve([await stage.node(), await stage.node()], { cache: { redis: { url: (await startRedis(t)).url } } })
-    stage.again(500, async nth => await well.get(readAt(500 + nth % 10)))
-    const troubles = await troublesOf(t, stage)
-    made.push(...troubles.map(({ alert }) => alert))
-    const targets = [...new Set([well, ...troubles].map(instanceOf))]
-    const prometheus = await startPrometheus(t, { targets, rules: [stage.file('rules.yml', hurried(rules))], interval: '1s' })
-    await until(async () => (await prometheus.query('up == 1')).length === targets.length, 'every target is looked at', soonMs)
-    const rulesNow = rulesOf(prometheus)
-    for (const { begin } of troubles) await begin?.()
-    await Promise.all(troubles.map(async trouble => { await fires(t, rulesNow, trouble) }))
-    for (const { mend } of troubles) await mend?.()
-    await Promise.all(troubles.map(async trouble => { if (trouble.mend !== undefined) await ends(t, rulesNow, trouble) }))
-    // The event loop of all of them is that of the test, which has much to do; and one look that comes late is a minute without any, as hurried.
-    t.same(await prometheus.query(`count_over_time(ALERTS{instance="${instanceOf(well)}",alertstate="firing",alertname!~"VarveEventLoopLate|VarveDown"}[10m])`), [], 'what is well has had no alert firing')
-    for (const { name, health, lastError } of await prometheus.rules()) t.equal(health, 'ok', `${name}: ${lastError}`)
-  })
+for (
+  const [of, troublesOf] of [['what befalls nodes', nodeTroubles], [
+    'what befalls varve itself',
+    varveTroubles
+  ]] as const
+) {
+  t.test(
+    `on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none, but for what the machine does to it (each minute of the rules is a second here)`,
+    { timeout: 250_000 },
+    async t => {
+      const stage = new Stage(t)
+      const well = await stage.varve([await stage.node(), await stage.node()], {
+        cache: { redis: { url: (await startRedis(t)).url } }
+      })
+      stage.again(500, async nth => await well.get(readAt(500 + nth % 10)))
+      const troubles = await troublesOf(t, stage)
+      made.push(...troubles.map(({ alert }) => alert))
+      const targets = [...new Set([well, ...troubles].map(instanceOf))]
+      const prometheus = await startPrometheus(t, {
+        targets,
+        rules: [stage.file('rules.yml', hurried(rules))],
+        interval: '1s'
+      })
+      await until(
+        async () => (await prometheus.query('up == 1')).length === targets.length,
+        'every target is looked at',
+        soonMs
+      )
+      const rulesNow = rulesOf(prometheus)
+      for (const { begin } of troubles) await begin?.()
+      await Promise.all(troubles.map(async trouble => {
+        await fires(t, rulesNow, trouble)
+      }))
+      for (const { mend } of troubles) await mend?.()
+      await Promise.all(troubles.map(async trouble => {
+        if (trouble.mend !== undefined) await ends(t, rulesNow, trouble)
+      }))
+      // The event loop of all of them is that of the test, which has much to do; and one look that comes late is a
+      // minute without any, as hurried.
+      t.same(
+        await prometheus.query(
+          `count_over_time(ALERTS{instance="${
+            instanceOf(well)
+          }",alertstate="firing",alertname!~"VarveEventLoopLate|VarveDown"}[10m])`
+        ),
+        [],
+        'what is well has had no alert firing'
+      )
+      for (const { name, health, lastError } of await prometheus.rules()) t.equal(health, 'ok', `${name}: ${lastError}`)
+    }
+  )
 }
 
 t.test('each alert is made, or it is said why not', async t => {
@@ -61,13 +96,23 @@ async function fires (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<vo
   const { alert, labels = {}, isValue, words } = trouble
   // Kept as they were seen: a scrape that is late on a busy machine takes a series away for a moment.
   let seen: Firing[] = []
-  await until(async () => {
-    seen = await firing(rulesNow, trouble)
-    return seen.length > 0
-  }, `${alert} fires`, soonMs).catch((error: Error) => { t.fail(error.message) })
+  await until(
+    async () => {
+      seen = await firing(rulesNow, trouble)
+      return seen.length > 0
+    },
+    `${alert} fires`,
+    soonMs
+  ).catch((error: Error) => {
+    t.fail(error.message)
+  })
   const { labels: told = {}, annotations = {}, value } = seen[0] ?? {}
   const rule = alerts.find(one => one.alert === alert)
-  t.same(told, { alertname: alert, instance: instanceOf(trouble), job: 'varve', ...rule?.labels, ...labels }, `${alert}: labels`)
+  t.same(
+    told,
+    { alertname: alert, instance: instanceOf(trouble), job: 'varve', ...rule?.labels, ...labels },
+    `${alert}: labels`
+  )
   t.match(annotations['description'], words, alert)
   t.notMatch(Object.values(annotations).join('\n'), /\{\{|<no value>|<error/, alert)
   t.equal(seen.length, 1, `${alert}: one series`)
@@ -75,13 +120,19 @@ async function fires (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<vo
 }
 
 async function ends (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<void> {
-  await until(async () => (await firing(rulesNow, trouble)).length === 0, `${trouble.alert} ends`, soonMs).catch((error: Error) => { t.fail(error.message) })
+  await until(async () => (await firing(rulesNow, trouble)).length === 0, `${trouble.alert} ends`, soonMs).catch(
+    (error: Error) => {
+      t.fail(error.message)
+    }
+  )
 }
 
 /** The alerts of a trouble that fire now. */
 async function firing (rulesNow: RulesNow, { alert, labels = {}, ...of }: Trouble): Promise<Firing[]> {
   const rule = (await rulesNow()).find(({ name }) => name === alert)
-  return rule?.alerts?.filter(({ labels: told, state }) => state === 'firing' && has(told, { instance: instanceOf(of), ...labels })) ?? []
+  return rule?.alerts?.filter(({ labels: told, state }) =>
+    state === 'firing' && has(told, { instance: instanceOf(of), ...labels })
+  ) ?? []
 }
 
 type Firing = NonNullable<Rule['alerts']>[number]

@@ -13,7 +13,10 @@ import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const page = 'docs/migrating.md'
-const block = blocksIn(page, readFileSync(join(import.meta.dirname, '../..', page), 'utf8')).find(({ language }) => language === 'nginx')?.text ?? ''
+const block =
+  blocksIn(page, readFileSync(join(import.meta.dirname, '../..', page), 'utf8')).find(({ language }) =>
+    language === 'nginx'
+  )?.text ?? ''
 
 /** nginx with what the page says, and nothing else. */
 async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
@@ -21,14 +24,18 @@ async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
   const location = block.replace('http://127.0.0.1:8080', varve.url)
   if (location === block) t.fail('the page passes to another address')
   const home = t.testdir({
-    'nginx.conf': `${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; worker_processes 1; pid nginx.pid; events {}
+    'nginx.conf': `${
+      process.getuid?.() === 0 ? 'user root;' : ''
+    } daemon off; worker_processes 1; pid nginx.pid; events {}
       http {
         access_log off; client_body_temp_path temp/body; proxy_temp_path temp/proxy; fastcgi_temp_path temp/fastcgi; uwsgi_temp_path temp/uwsgi; scgi_temp_path temp/scgi;
         server { listen 127.0.0.1:${port}; ${location} }
       }`
   })
   mkdirSync(join(home, 'temp'))
-  const child = spawn('nginx', ['-p', home, '-e', 'error.log', '-c', 'nginx.conf'], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const child = spawn('nginx', ['-p', home, '-e', 'error.log', '-c', 'nginx.conf'], {
+    stdio: ['ignore', 'ignore', 'inherit']
+  })
   killWithUs(child, home)
   const ended = once(child, 'exit')
   t.teardown(async () => {
@@ -40,16 +47,25 @@ async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
   return url
 }
 
-async function stage (t: Test, change: Parameters<typeof varveAt>[2] = {}): Promise<{ varve: TestVarve, url: string, before: (blocks: number) => bigint, oldest: bigint }> {
+async function stage (
+  t: Test,
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<{ varve: TestVarve, url: string, before: (blocks: number) => bigint, oldest: bigint }> {
   const { url, ledger } = await nodeOf(t, { prunedBlocks: 5 })
   const varve = await varveAt(t, url, { trustProxy: ['loopback'], ...change })
-  return { varve, url: await nginxBefore(t, varve), before: blocks => ledger.block(ledger.height - blocks).firstVersion, oldest: ledger.oldest.version }
+  return {
+    varve,
+    url: await nginxBefore(t, varve),
+    before: blocks => ledger.block(ledger.height - blocks).firstVersion,
+    oldest: ledger.oldest.version
+  }
 }
 
 /** Has varve read something, and make its coded form, which it does after a first hit has asked for it. */
 async function prepared (varve: TestVarve, target: string, how: Ask, coding: string): Promise<Ask> {
   const asked = { ...how, headers: { ...how.headers, 'accept-encoding': coding } }
-  const isReady = ({ status, bytes, headers }: Got): boolean => coding === 'identity' || status !== 200 || bytes.length < 256 || headers['content-encoding'] === coding
+  const isReady = ({ status, bytes, headers }: Got): boolean =>
+    coding === 'identity' || status !== 200 || bytes.length < 256 || headers['content-encoding'] === coding
   await varve.get(target, asked)
   await until(async () => isReady(await varve.get(target, asked)), `${target} is there in ${coding}`)
   return asked
@@ -60,7 +76,9 @@ t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none
   const version = before(3)
   const reads: Array<{ target: string, how?: Ask }> = [
     { target: `/v1/accounts/0x1/modules?ledger_version=${version}` },
-    { target: `/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E?ledger_version=${version}` },
+    {
+      target: `/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E?ledger_version=${version}`
+    },
     { target: `/v1/blocks/by_version/${version}?with_transactions=true` },
     { target: '/v1/accounts/0x1/events/0x1%3A%3Ablock%3A%3ABlockResource/new_block_events?start=3&limit=2' },
     { target: `/v1/tables/0x1/item?ledger_version=${version}`, how: item('u64', '"5"') },
@@ -73,10 +91,18 @@ t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none
       const [direct, behind] = [await varve.get(target, asked), await ask(url, target, asked)]
       t.equal(behind.status, direct.status, target)
       t.ok(behind.bytes.equals(direct.bytes), `${target} in ${coding}, byte for byte`)
-      for (const name of Object.keys(direct.headers).filter(name => !['date', 'connection', 'keep-alive', 'server'].includes(name))) t.equal(behind.headers[name], direct.headers[name], `${target}: ${name}`)
+      for (
+        const name of Object.keys(direct.headers).filter(name =>
+          !['date', 'connection', 'keep-alive', 'server'].includes(name)
+        )
+      ) t.equal(behind.headers[name], direct.headers[name], `${target}: ${name}`)
     }
   }
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="block_by_version",status="200"}'), 1, 'all others were hits')
+  t.equal(
+    await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="block_by_version",status="200"}'),
+    1,
+    'all others were hits'
+  )
 })
 
 t.test('a copy is found to be the same through nginx, in its coded form too, and HEAD has what GET has', async t => {
@@ -87,7 +113,9 @@ t.test('a copy is found to be the same through nginx, in its coded form too, and
   t.equal(coded.headers['content-encoding'], 'gzip')
   t.equal(gunzipSync(coded.bytes).toString(), plain.body)
   t.not(coded.headers.etag, plain.headers.etag)
-  for (const { headers: { etag = '' } } of [plain, coded]) t.equal((await ask(url, target, { headers: { 'accept-encoding': 'gzip', 'if-none-match': etag } })).status, 304)
+  for (const { headers: { etag = '' } } of [plain, coded]) {
+    t.equal((await ask(url, target, { headers: { 'accept-encoding': 'gzip', 'if-none-match': etag } })).status, 304)
+  }
   const { headers } = await ask(url, target, { method: 'HEAD' })
   t.equal(headers.etag, plain.headers.etag)
   t.equal(headers['content-length'], plain.headers['content-length'])
@@ -99,5 +127,9 @@ t.test('clients behind nginx are limited by the addresses that they have, and ca
     (await ask(url, `/v1/blocks/by_version/${before(nth)}`, { localAddress, headers })).status
   t.same([await read(1, '127.0.0.2'), await read(2, '127.0.0.2')], [200, 429])
   t.equal(await read(2, '127.0.0.3'), 200, 'another client has a budget of its own')
-  t.equal(await read(3, '127.0.0.2', { 'x-forwarded-for': '203.0.113.7' }), 429, 'what it says of itself counts for nothing')
+  t.equal(
+    await read(3, '127.0.0.2', { 'x-forwarded-for': '203.0.113.7' }),
+    429,
+    'what it says of itself counts for nothing'
+  )
 })

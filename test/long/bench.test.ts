@@ -8,26 +8,54 @@ import t from 'tap'
 
 const root = join(import.meta.dirname, '../..')
 
-interface Ended { readonly code: number, readonly out: string, readonly err: string }
+interface Ended {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
 
 /** Runs the benchmarks to their end. */
 async function bench (args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
   return await new Promise(resolve => {
-    execFile(process.execPath, [join(root, 'bench/run.js'), ...args], { env: { ...process.env, ...environment } }, (error, out, err) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : 1, out, err })
-    })
+    execFile(
+      process.execPath,
+      [join(root, 'bench/run.js'), ...args],
+      { env: { ...process.env, ...environment } },
+      (error, out, err) => {
+        resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : 1, out, err })
+      }
+    )
   })
 }
 
 // What each table tells of whatever else is installed, by the beginning of its rows.
 const claims: ReadonlyArray<readonly [claim: string, promise: string, told: readonly RegExp[]]> = [
-  ['hot-key', 'the benchmark of a hot key runs, and each server gives the node\'s own bytes from its cache', [/^\| one key +\| +varve \| +bare \|/m, /^\| 64 KiB, 32 connections/m]],
-  ['trace', 'the benchmark of a trace runs, each spelling gets the node\'s own answer, and varve reads hardly more than the floor', [/^\| the floor /m, /^\| varve /m, /^\| bare /m]],
+  ['hot-key', 'the benchmark of a hot key runs, and each server gives the node\'s own bytes from its cache', [
+    /^\| one key +\| +varve \| +bare \|/m,
+    /^\| 64 KiB, 32 connections/m
+  ]],
+  [
+    'trace',
+    'the benchmark of a trace runs, each spelling gets the node\'s own answer, and varve reads hardly more ' +
+    'than the floor',
+    [/^\| the floor /m, /^\| varve /m, /^\| bare /m]
+  ],
   ['miss', 'the benchmark of a miss runs, and each read reaches the node once', [/^\| direct /m, /^\| varve adds /m]],
-  ['redis-hit', 'the benchmark of a hit in Redis runs, and each read comes from where it is said to', [/^\| a hit in Redis /m, /^\| a hit in memory /m]],
-  ['burst', 'the benchmark of a burst runs, and equal misses cost varve one read of the node', [/^\| varve +\| +1 \(1-1\) \|/m]],
-  ['memory', 'the benchmark of memory runs, and the cache holds what it was given, or was full', [/^\| 1 KiB +\| +200 and 400 \|/m, /^\| 2 +\| +64 KiB \|/m]],
-  ['start-up', 'the benchmark of a start runs, and the first answer is the right one', [/^\| varve /m, /^\| varve, on one core /m]]
+  ['redis-hit', 'the benchmark of a hit in Redis runs, and each read comes from where it is said to', [
+    /^\| a hit in Redis /m,
+    /^\| a hit in memory /m
+  ]],
+  ['burst', 'the benchmark of a burst runs, and equal misses cost varve one read of the node', [
+    /^\| varve +\| +1 \(1-1\) \|/m
+  ]],
+  ['memory', 'the benchmark of memory runs, and the cache holds what it was given, or was full', [
+    /^\| 1 KiB +\| +200 and 400 \|/m,
+    /^\| 2 +\| +64 KiB \|/m
+  ]],
+  ['start-up', 'the benchmark of a start runs, and the first answer is the right one', [
+    /^\| varve /m,
+    /^\| varve, on one core /m
+  ]]
 ]
 
 for (const [claim, promise, told] of claims) {
@@ -42,26 +70,49 @@ for (const [claim, promise, told] of claims) {
 }
 
 t.test('an argument that the benchmarks do not know is refused in one sentence that says what they know', async t => {
-  t.match(await bench(['--smoke', 'hot-keys']), { code: 2, out: '', err: /^varve: unknown argument hot-keys: expected any of hot-key, trace, [^\n]*, --smoke\n$/ })
-  t.match(await bench(['--rounds', 'few']), { code: 2, out: '', err: /^varve: --rounds expects a whole number from 1 to 9999, got few\n$/ })
+  t.match(await bench(['--smoke', 'hot-keys']), {
+    code: 2,
+    out: '',
+    err: /^varve: unknown argument hot-keys: expected any of hot-key, trace, [^\n]*, --smoke\n$/
+  })
+  t.match(await bench(['--rounds', 'few']), {
+    code: 2,
+    out: '',
+    err: /^varve: --rounds expects a whole number from 1 to 9999, got few\n$/
+  })
 })
 
 t.test('a tool that is missing is named with its package, and the rest is measured without it', async t => {
   const PATH = t.testdir({ node: t.fixture('symlink', process.execPath) })
   const smoke = await bench(['--smoke', 'hot-key'], { PATH })
   t.equal(smoke.code, 0, smoke.err)
-  for (const [tool, name] of [['wrk', 'wrk'], ['nginx', 'nginx-light'], ['varnishd', 'varnish'], ['redis-server', 'redis-server'], ['taskset', 'util-linux']]) {
+  for (
+    const [tool, name] of [['wrk', 'wrk'], ['nginx', 'nginx-light'], ['varnishd', 'varnish'], [
+      'redis-server',
+      'redis-server'
+    ], ['taskset', 'util-linux']]
+  ) {
     t.match(smoke.err, new RegExp(`^varve: ${tool} is not on PATH; the Debian package ${name} brings it;`, 'm'))
   }
   t.match(smoke.out, /^\| one key +\| +varve \| +bare \| +varve\/bare \|$/m)
-  t.match(await bench(['hot-key', 'redis-hit'], { PATH }), { code: 1, err: /hot-key is left out: it needs wrk\n.*redis-hit is left out: it needs redis-server\n.*nothing was measured\n$/s })
+  t.match(await bench(['hot-key', 'redis-hit'], { PATH }), {
+    code: 1,
+    err: /hot-key is left out: it needs wrk\n.*redis-hit is left out: it needs redis-server\n.*nothing was measured\n$/s
+  })
 })
 
-t.test('Ctrl-C ends the benchmarks with all that they have started, and leaves no folder behind', { skip: existsSync('/proc/self/environ') ? false : 'there is no /proc to look for processes in' }, async t => {
+t.test('Ctrl-C ends the benchmarks with all that they have started, and leaves no folder behind', {
+  skip: existsSync('/proc/self/environ') ? false : 'there is no /proc to look for processes in'
+}, async t => {
   const TMPDIR = t.testdir()
   const mark = `BENCH_TEST=${process.pid}`
-  const child = spawn(process.execPath, [join(root, 'bench/run.js'), 'burst', '--rounds', '1000'], { env: { ...process.env, TMPDIR, BENCH_TEST: String(process.pid) }, stdio: ['ignore', 'ignore', 'pipe'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  const child = spawn(process.execPath, [join(root, 'bench/run.js'), 'burst', '--rounds', '1000'], {
+    env: { ...process.env, TMPDIR, BENCH_TEST: String(process.pid) },
+    stdio: ['ignore', 'ignore', 'pipe']
+  })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   for await (const line of createInterface(child.stderr)) if (line.includes('round 2')) break
   child.stderr.resume()
   t.ok(running(mark).length >= 3, 'the benchmarks, the origin and varve')
@@ -78,7 +129,9 @@ t.test('Ctrl-C ends the benchmarks with all that they have started, and leaves n
 function running (mark: string): string[] {
   return readdirSync('/proc').filter(name => /^\d+$/.test(name)).flatMap(pid => {
     try {
-      return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(mark) ? [readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')] : []
+      return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(mark)
+        ? [readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')]
+        : []
     } catch {
       return []
     }

@@ -14,7 +14,14 @@ const rounds = 4
 /** Varve as a process of its own in front of a scripted node that reads no bodies, with one read in its memory. */
 async function startWarm (config: object = {}): Promise<Program> {
   const node = await countingNode(t)
-  const program = await startProgram(t, { listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0', token: 'admin-token-54' }, upstreams: [{ name: 'node', url: node.url }], audit: { share: 0 }, limits: { loopLagMs: null }, ...config })
+  const program = await startProgram(t, {
+    listen: '127.0.0.1:0',
+    admin: { listen: '127.0.0.1:0', token: 'admin-token-54' },
+    upstreams: [{ name: 'node', url: node.url }],
+    audit: { share: 0 },
+    limits: { loopLagMs: null },
+    ...config
+  })
   await until(async () => String((await ask(program.url, hot)).headers['cache-status']).includes('hit'), 'a hit')
   return program
 }
@@ -27,15 +34,22 @@ function slowdown (): number {
   return Math.max(1, (performance.now() - began) / cpuMs)
 }
 
-/** How long 95 of 100 hits take at most while a load is sent, on a machine without other work, in the best of some rounds. */
+/**
+ * How long 95 of 100 hits take at most while a load is sent, on a machine without other work, in the best of some
+ * rounds.
+ */
 async function hitsMeanwhile (program: Program, load: () => Promise<unknown>): Promise<number> {
   const agent = new Agent({ keepAlive: true })
-  t.teardown(() => { agent.destroy() })
+  t.teardown(() => {
+    agent.destroy()
+  })
   let best = Infinity
   for (let round = 0; round < rounds && best > 20; round++) {
     const over = new AbortController()
     const before = slowdown()
-    const sending = load().finally(() => { over.abort() })
+    const sending = load().finally(() => {
+      over.abort()
+    })
     const tookMs: number[] = []
     while (!over.signal.aborted) {
       const began = performance.now()
@@ -55,18 +69,26 @@ const blanks = { authorization: `Bearer${' '.repeat(7500)}${'\u00a0'.repeat(7500
 t.test('hits take under 50 ms at p95 under 50 hostile Authorization headers a second, on either listener', async t => {
   const program = await startWarm({ clients: { required: false, keys: [{ name: 'shop', key: 'k-shop-51' }] } })
   const agent = new Agent({ keepAlive: true })
-  t.teardown(() => { agent.destroy() })
+  t.teardown(() => {
+    agent.destroy()
+  })
   const fiftyIn = async (base: string, target: string, how: Ask, status: number): Promise<void> => {
     const sent = []
     for (let nth = 0; nth < 50; nth++) {
       sent.push(ask(base, target, { ...how, headers: blanks, agent }))
       await pause(20)
     }
-    for (const got of await Promise.all(sent)) if (got.status !== status) t.fail(`expected ${status}, got ${got.status}`)
+    for (const got of await Promise.all(sent)) {
+      if (got.status !== status) t.fail(`expected ${status}, got ${got.status}`)
+    }
   }
-  const p95 = await hitsMeanwhile(program, async () => { await fiftyIn(program.url, hot, {}, 200) })
+  const p95 = await hitsMeanwhile(program, async () => {
+    await fiftyIn(program.url, hot, {}, 200)
+  })
   t.ok(p95 < 50, `public listener: ${p95} ms`)
-  const adminP95 = await hitsMeanwhile(program, async () => { await fiftyIn(program.adminUrl, '/purge', { method: 'POST' }, 401) })
+  const adminP95 = await hitsMeanwhile(program, async () => {
+    await fiftyIn(program.adminUrl, '/purge', { method: 'POST' }, 401)
+  })
   t.ok(adminP95 < 50, `admin listener: ${adminP95} ms`)
 })
 
@@ -74,7 +96,10 @@ const megabyte = 1024 * 1024 - 400
 
 /** A look-up whose key repeats a text until it is a megabyte long. */
 function keyOf (type: string, before: string, text: string, after: string): Ask {
-  const { body = '', ...how } = item(type, before + `${text},`.repeat(Math.floor(megabyte / (text.length + 1))).slice(0, -1) + after)
+  const { body = '', ...how } = item(
+    type,
+    before + `${text},`.repeat(Math.floor(megabyte / (text.length + 1))).slice(0, -1) + after
+  )
   return { ...how, body: Buffer.from(body) }
 }
 
@@ -90,7 +115,11 @@ t.test('hits take under 100 ms at p95 while four clients send bodies of 1 MB wit
   const program = await startWarm()
   const sendSix = async (nth: number): Promise<void> => {
     for (let round = 0; round < 6; round++) {
-      const { status } = await ask(program.url, '/v1/tables/0x5eed/item?ledger_version=500', large[(nth + round) % large.length])
+      const { status } = await ask(
+        program.url,
+        '/v1/tables/0x5eed/item?ledger_version=500',
+        large[(nth + round) % large.length]
+      )
       if (![200, 400, 404].includes(status)) t.fail(`answered with ${status}`)
     }
   }
@@ -114,20 +143,34 @@ function padded (bytes: number, junk = ''): Ask {
 
 t.test('a body above 16 KB is charged before it is read, so that rejected ones end in 429', async t => {
   for (const exemptHits of [true, false]) {
-    const { varve } = await varveAtSandbox(t, {}, { limits: { client: { requestsPerSecond: 1, burst: 3, exemptHits } } })
+    const { varve } = await varveAtSandbox(t, {}, {
+      limits: { client: { requestsPerSecond: 1, burst: 3, exemptHits } }
+    })
     const began = performance.now()
     const seen = await counted(30, async () => await varve.get('/v1/tables/0x5eed/item', padded(17_000, '!')))
     const most = 4 + (performance.now() - began) / 1000
     t.ok((seen[400] ?? 0) >= 3 && (seen[400] ?? 0) <= most, `each is charged once: ${JSON.stringify(seen)}`)
     t.equal((seen[400] ?? 0) + (seen[429] ?? 0), 30)
-    if (exemptHits) t.same(await counted(10, async () => await varve.get('/v1/tables/0x5eed/item', padded(10_000, '!'))), { 400: 10 }, 'a smaller one costs nothing')
+    if (exemptHits) {
+      t.same(
+        await counted(10, async () => await varve.get('/v1/tables/0x5eed/item', padded(10_000, '!'))),
+        { 400: 10 },
+        'a smaller one costs nothing'
+      )
+    }
   }
 })
 
 t.test('a large body that a hit answers costs its client nothing, one that an upstream answers is charged once', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, { limits: { client: { requestsPerSecond: 1, burst: 1 } } })
+  const { sandbox, varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, {
+    limits: { client: { requestsPerSecond: 1, burst: 1 } }
+  })
   const target = '/v1/tables/0x5eed/item?ledger_version=10000'
-  t.match(await varve.get(target, padded(17_000)), { headers: { 'cache-status': /fwd=uri-miss/ } }, 'with nothing left to be charged a second time')
+  t.match(
+    await varve.get(target, padded(17_000)),
+    { headers: { 'cache-status': /fwd=uri-miss/ } },
+    'with nothing left to be charged a second time'
+  )
   await until(async () => (await varve.get(target, padded(17_000))).status === 200, 'one is left')
   const seen = await counted(40, async nth => await varve.get(target, padded(20_000 + nth)))
   t.same(seen, { 200: 40 })

@@ -14,21 +14,43 @@ const soonMs = 40_000
 
 t.test('several processes each take a renewed certificate by themselves, and no connection is lost over it; what is wrong with one is told on /readyz', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const dir = t.testdir({ old: { 'c.pem': certificate, 'k.pem': certificateKey }, new: { 'c.pem': renewedCertificate, 'k.pem': certificateKey } })
+  const dir = t.testdir({
+    old: { 'c.pem': certificate, 'k.pem': certificateKey },
+    new: { 'c.pem': renewedCertificate, 'k.pem': certificateKey }
+  })
   const link = join(dir, 'now')
   symlinkSync(join(dir, 'old'), link)
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, tls: { certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem') } })
+  const varve = await varveAt(t, node.url, {
+    ...quiet,
+    workers: 2,
+    tls: { certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem') }
+  })
   const open = await Promise.all([kept(t, varve.url), kept(t, varve.url)])
   const read = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
   for (const connection of open) t.match(await connection.ask(read), /^HTTP\/1\.1 200 OK/)
   const readiness = async (): Promise<string> => (await ask(varve.adminUrl, '/readyz')).body
-  const subjects = async (): Promise<string> => String([...new Set([await subjectAt(varve.url), await subjectAt(varve.url), await subjectAt(varve.url), await subjectAt(varve.url)])])
+  const subjects = async (): Promise<string> =>
+    String([
+      ...new Set([
+        await subjectAt(varve.url),
+        await subjectAt(varve.url),
+        await subjectAt(varve.url),
+        await subjectAt(varve.url)
+      ])
+    ])
   await until(async () => await readiness() === '{"ready":true,"degraded":[]}', 'all are well')
   const before = await varve.metric('varve_tls_certificate_not_after_seconds')
 
   symlinkSync(join(dir, 'new'), `${link}.next`)
   renameSync(`${link}.next`, link)
-  await until(async () => /a renewed certificate is refused: tls.certFile and tls.keyFile are no certificate with its key/.test(await readiness()), 'the key of another is told of', soonMs)
+  await until(
+    async () =>
+      /a renewed certificate is refused: tls.certFile and tls.keyFile are no certificate with its key/.test(
+        await readiness()
+      ),
+    'the key of another is told of',
+    soonMs
+  )
   t.equal(await subjects(), 'CN=127.0.0.1')
 
   writeFileSync(join(dir, 'new', 'k.pem'), renewedKey)

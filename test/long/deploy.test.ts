@@ -24,7 +24,10 @@ const whole = <T>(what: T | undefined, name: string): T => {
 
 t.test('compose understands its file, with a node of one\'s own and as a demonstration', async t => {
   for (const [upstream, sandbox] of [['', '1'], ['http://host.docker.internal:8081', '']] as const) {
-    const { code, out, err } = await ended('docker-compose', ['--profile', 'demo', 'config'], { cwd: root, env: { ...process.env, VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox } })
+    const { code, out, err } = await ended('docker-compose', ['--profile', 'demo', 'config'], {
+      cwd: root,
+      env: { ...process.env, VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox }
+    })
     t.equal(code, 0, err)
     const { services } = parse(out) as { services: Record<string, { environment?: Record<string, string | null> }> }
     t.same(Object.keys(services).sort(), ['grafana', 'prometheus', 'redis', 'traffic', 'varve'])
@@ -37,9 +40,15 @@ t.test('compose understands its file, with a node of one\'s own and as a demonst
 
 t.test('every manifest has the keys of its kind, and values of their types, by Kubernetes\' own description', async t => {
   const objects = folders.flatMap(manifestsOf).map(({ manifest }) => manifest)
-  t.same(objects.filter(({ kind }) => !isTyped(kind)).map(({ kind }) => kind).sort(), ['PrometheusRule', 'ServiceMonitor'], 'those of the Prometheus operator are not Kubernetes\' own')
+  t.same(objects.filter(({ kind }) => !isTyped(kind)).map(({ kind }) => kind).sort(), [
+    'PrometheusRule',
+    'ServiceMonitor'
+  ], 'those of the Prometheus operator are not Kubernetes\' own')
   t.same(faultsOf(objects, join(root, '.tap/manifests')), [])
-  const wrong = JSON.stringify(objects).replace('"replicas":2', '"replicas":"2"').replace('"failureThreshold"', '"failureTreshold"')
+  const wrong = JSON.stringify(objects).replace('"replicas":2', '"replicas":"2"').replace(
+    '"failureThreshold"',
+    '"failureTreshold"'
+  )
   t.equal(faultsOf(JSON.parse(wrong) as typeof objects, join(root, '.tap/manifests')).length, 2)
 })
 
@@ -48,10 +57,13 @@ t.test('kustomize makes of the folders what is to be applied, where there is a k
     t.pass('there is no kubectl here', { skip: true })
     return
   }
-  const [varve, monitoring] = await Promise.all(folders.map(async folder => await ended('kubectl', ['kustomize', folder], { cwd: root })))
+  const [varve, monitoring] = await Promise.all(
+    folders.map(async folder => await ended('kubectl', ['kustomize', folder], { cwd: root }))
+  )
   for (const made of [varve, monitoring]) t.match(made, { code: 0, err: '' })
   t.match(varve?.out, /^ {8}image: varve:\d+\.\d+\.\d+$/m)
-  const [, name = 'none'] = /^kind: ConfigMap\nmetadata:\n(?: {2}.*\n)*? {2}name: (varve-[a-z0-9]+)$/m.exec(varve?.out ?? '') ?? []
+  const [, name = 'none'] =
+    /^kind: ConfigMap\nmetadata:\n(?: {2}.*\n)*? {2}name: (varve-[a-z0-9]+)$/m.exec(varve?.out ?? '') ?? []
   t.match(varve?.out, new RegExp(`configMap:\\n +name: ${name}$`, 'm'), 'another configuration is another rollout')
   t.equal(monitoring?.out.match(/^kind: ConfigMap$/gm)?.length, 4)
   t.equal(monitoring?.out.match(/^ {4}grafana_dashboard: "1"$/gm)?.length, 4)
@@ -73,81 +85,145 @@ t.test('systemd finds no fault with the unit, and little that varve may still do
   t.match((await ended('systemd-analyze', ['verify', '--man=no', file])).err, /ProtectSystme/)
 })
 
-t.test('the Dockerfile, step by step: it holds what the package holds and what runs with it, and as nobody and as the first process varve serves, is asked how it is, and ends when it is told to', { timeout: 300_000 }, async t => {
-  const stages = stagesIn(text('Dockerfile'))
-  const last = whole(stages.at(-1), 'stage')
-  const dir = mkdtempSync(join(tmpdir(), 'varve-image-'))
-  t.teardown(() => { rmSync(dir, { recursive: true, force: true }) })
-  await ended('chmod', ['755', dir])
-  const { image } = await make(stages, dir)
-  await holdsWhatThePackageHolds(t, join(image, 'app'))
-  t.same(readdirSync(join(image, 'usr/local/bin')).sort(), ['node', 'varve'], 'no npm, nor anything else')
-  // Root's, as an engine has it, and not to be written by anybody else: this test may be run by who owns it.
-  await ended('chmod', ['-R', 'a-w', image])
-  t.teardown(async () => { await ended('chmod', ['-R', 'u+w', dir]) })
-  t.equal((await ended('find', [image, '-not', '-perm', '-a+r'])).out, '', 'everybody may read all of it')
+t.test(
+  'the Dockerfile, step by step: it holds what the package holds and what runs with it, and as nobody and as the first process varve serves, is asked how it is, and ends when it is told to',
+  { timeout: 300_000 },
+  async t => {
+    const stages = stagesIn(text('Dockerfile'))
+    const last = whole(stages.at(-1), 'stage')
+    const dir = mkdtempSync(join(tmpdir(), 'varve-image-'))
+    t.teardown(() => {
+      rmSync(dir, { recursive: true, force: true })
+    })
+    await ended('chmod', ['755', dir])
+    const { image } = await make(stages, dir)
+    await holdsWhatThePackageHolds(t, join(image, 'app'))
+    t.same(readdirSync(join(image, 'usr/local/bin')).sort(), ['node', 'varve'], 'no npm, nor anything else')
+    // Root's, as an engine has it, and not to be written by anybody else: this test may be run by who owns it.
+    await ended('chmod', ['-R', 'a-w', image])
+    t.teardown(async () => {
+      await ended('chmod', ['-R', 'u+w', dir])
+    })
+    t.equal((await ended('find', [image, '-not', '-perm', '-a+r'])).out, '', 'everybody may read all of it')
 
-  const [port, adminPort] = [await freePort(), await freePort()]
-  const env = { ...pairsOf(lastOf(last, 'ENV')), VARVE_SANDBOX: '1', VARVE_LISTEN: `127.0.0.1:${port}`, VARVE_ADMIN: `0.0.0.0:${adminPort}`, PATH: join(image, 'usr/local/bin') }
-  const health = async (): Promise<Ended> => {
-    const [node = '', ...rest] = commandOf(lastOf(last, 'HEALTHCHECK'))
-    return await ended(join(image, 'usr/local/bin', node), rest, { env })
+    const [port, adminPort] = [await freePort(), await freePort()]
+    const env = {
+      ...pairsOf(lastOf(last, 'ENV')),
+      VARVE_SANDBOX: '1',
+      VARVE_LISTEN: `127.0.0.1:${port}`,
+      VARVE_ADMIN: `0.0.0.0:${adminPort}`,
+      PATH: join(image, 'usr/local/bin')
+    }
+    const health = async (): Promise<Ended> => {
+      const [node = '', ...rest] = commandOf(lastOf(last, 'HEALTHCHECK'))
+      return await ended(join(image, 'usr/local/bin', node), rest, { env })
+    }
+    t.match(await health(), { code: 1, out: '', err: '' }, 'nobody answers yet')
+    const { child, pid } = await begun(t, commandsOf(last, image), lastOf(last, 'USER'), env)
+    const [reads, admin] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`]
+    await until(async () => (await ask(admin, '/readyz')).status === 200, 'ready')
+    t.match(await health(), { code: 0, out: '', err: '' })
+
+    const traffic = await ended(process.execPath, [join(root, 'deploy/compose/traffic.mjs'), reads, admin, '5', '40'])
+    t.match(traffic, {
+      code: 0,
+      out: /traffic: 40 reads a second for 5 s\ntraffic: \d+ reads, 0 of them without an answer\n/,
+      err: ''
+    })
+    const { body } = await ask(admin, '/metrics')
+    for (const endpoint of ['table_item', 'account_modules', 'account_events', 'block_by_version']) {
+      for (const outcome of ['hit_memory', 'miss']) {
+        t.match(
+          body,
+          new RegExp(`^varve_requests_total\\{endpoint="${endpoint}",outcome="${outcome}",status="200"\\} [1-9]`, 'm'),
+          `${endpoint} ${outcome}`
+        )
+      }
+    }
+    t.notMatch(body, /^varve_requests_total\{.*status="[45]/m, 'no read of it is a mistake')
+
+    process.kill(pid, lastOf(last, 'STOPSIGNAL') as NodeJS.Signals)
+    const [code] = await once(child, 'close') as [number | null]
+    t.equal(code, 0, 'it has ended by itself')
+    t.match(await health(), { code: 1 })
   }
-  t.match(await health(), { code: 1, out: '', err: '' }, 'nobody answers yet')
-  const { child, pid } = await begun(t, commandsOf(last, image), lastOf(last, 'USER'), env)
-  const [reads, admin] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`]
-  await until(async () => (await ask(admin, '/readyz')).status === 200, 'ready')
-  t.match(await health(), { code: 0, out: '', err: '' })
-
-  const traffic = await ended(process.execPath, [join(root, 'deploy/compose/traffic.mjs'), reads, admin, '5', '40'])
-  t.match(traffic, { code: 0, out: /traffic: 40 reads a second for 5 s\ntraffic: \d+ reads, 0 of them without an answer\n/, err: '' })
-  const { body } = await ask(admin, '/metrics')
-  for (const endpoint of ['table_item', 'account_modules', 'account_events', 'block_by_version']) {
-    for (const outcome of ['hit_memory', 'miss']) t.match(body, new RegExp(`^varve_requests_total\\{endpoint="${endpoint}",outcome="${outcome}",status="200"\\} [1-9]`, 'm'), `${endpoint} ${outcome}`)
-  }
-  t.notMatch(body, /^varve_requests_total\{.*status="[45]/m, 'no read of it is a mistake')
-
-  process.kill(pid, lastOf(last, 'STOPSIGNAL') as NodeJS.Signals)
-  const [code] = await once(child, 'close') as [number | null]
-  t.equal(code, 0, 'it has ended by itself')
-  t.match(await health(), { code: 1 })
-})
+)
 
 t.test('the traffic asks nothing of a varve that reads from a node of somebody\'s', async t => {
   const [port, adminPort] = [await freePort(), await freePort()]
   const env = { PATH: process.env['PATH'], VARVE_LISTEN: `127.0.0.1:${port}`, VARVE_ADMIN: `127.0.0.1:${adminPort}` }
-  const node = spawn(process.execPath, [join(root, 'dist/cli.js'), 'sandbox', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => { node.kill('SIGKILL') })
+  const node = spawn(process.execPath, [join(root, 'dist/cli.js'), 'sandbox', '--listen', '127.0.0.1:0'], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    node.kill('SIGKILL')
+  })
   let said = ''
-  node.stdout.on('data', bytes => { said += String(bytes) })
+  node.stdout.on('data', bytes => {
+    said += String(bytes)
+  })
   await until(() => /http:\/\/127\.0\.0\.1:\d+/.test(said), 'the node listens')
-  const varve = spawn(process.execPath, [join(root, 'dist/cli.js')], { stdio: 'ignore', env: { ...env, VARVE_UPSTREAM: /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] } })
-  t.teardown(() => { varve.kill('SIGKILL') })
+  const varve = spawn(process.execPath, [join(root, 'dist/cli.js')], {
+    stdio: 'ignore',
+    env: { ...env, VARVE_UPSTREAM: /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] }
+  })
+  t.teardown(() => {
+    varve.kill('SIGKILL')
+  })
   await until(async () => (await ask(`http://127.0.0.1:${adminPort}`, '/readyz')).status === 200, 'ready')
-  t.match(await ended(process.execPath, [join(root, 'deploy/compose/traffic.mjs'), `http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`, '5', '40']), { code: 0, out: /asked for nothing.*\ntraffic: 0 reads/ })
+  t.match(
+    await ended(process.execPath, [
+      join(root, 'deploy/compose/traffic.mjs'),
+      `http://127.0.0.1:${port}`,
+      `http://127.0.0.1:${adminPort}`,
+      '5',
+      '40'
+    ]),
+    { code: 0, out: /asked for nothing.*\ntraffic: 0 reads/ }
+  )
 })
 
 /** ENTRYPOINT and CMD, with what is in the image. */
 function commandsOf (last: Parameters<typeof lastOf>[0], image: string): string[] {
-  return [...commandOf(lastOf(last, 'ENTRYPOINT')), ...commandOf(lastOf(last, 'CMD'))].map((word, at) => at === 0 ? join(image, 'usr/local/bin', word) : word.startsWith('/') ? join(image, word) : word)
+  return [...commandOf(lastOf(last, 'ENTRYPOINT')), ...commandOf(lastOf(last, 'CMD'))].map((word, at) =>
+    at === 0 ? join(image, 'usr/local/bin', word) : word.startsWith('/') ? join(image, word) : word
+  )
 }
 
 /** Begins it as the user of the image and as the first process of its own, where this one may do that. */
-async function begun (t: Test, command: string[], user: string, env: Record<string, string>): Promise<{ child: ChildProcess, pid: number }> {
+async function begun (
+  t: Test,
+  command: string[],
+  user: string,
+  env: Record<string, string>
+): Promise<{ child: ChildProcess, pid: number }> {
   const [uid = '', gid = ''] = user.split(':')
   // What the runner puts before every Node would write where this one may not.
   const bare = ['env', '-u', 'NODE_OPTIONS']
-  const alone = isRoot ? ['unshare', '--pid', '--fork', 'setpriv', '--reuid', uid, '--regid', gid, '--clear-groups', '--no-new-privs'] : []
+  const alone = isRoot
+    ? ['unshare', '--pid', '--fork', 'setpriv', '--reuid', uid, '--regid', gid, '--clear-groups', '--no-new-privs']
+    : []
   const [program = '', ...rest] = [...bare, ...alone, ...command]
-  const child = spawn(program, rest, { env: { ...env, PATH: `${env['PATH']}${delimiter}${process.env['PATH']}` }, cwd: '/', stdio: ['ignore', 'ignore', 'inherit'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  const child = spawn(program, rest, {
+    env: { ...env, PATH: `${env['PATH']}${delimiter}${process.env['PATH']}` },
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'inherit']
+  })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   const outer = whole(child.pid, 'process')
   if (!isRoot) return { child, pid: outer }
   const children = `/proc/${outer}/task/${outer}/children`
   await until(() => readFileSync(children, 'utf8').trim() !== '', 'the first process is there')
   const pid = Number(readFileSync(children, 'utf8').trim())
-  t.teardown(() => { if (existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGKILL') })
-  await until(() => /^Uid:\s+1000\s+1000\s+1000\s+1000$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')), 'it is nobody in particular')
+  t.teardown(() => {
+    if (existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGKILL')
+  })
+  await until(
+    () => /^Uid:\s+1000\s+1000\s+1000\s+1000$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')),
+    'it is nobody in particular'
+  )
   t.match(readFileSync(`/proc/${pid}/status`, 'utf8'), /^NSpid:\s+\d+(?:\s+\d+)*\s+1$/m, 'and the first process')
   return { child, pid }
 }
@@ -157,12 +233,19 @@ async function holdsWhatThePackageHolds (t: Test, app: string): Promise<void> {
   t.equal(code, 0, err)
   const [{ files } = { files: [] }] = JSON.parse(out) as Array<{ files: Array<{ path: string }> }>
   t.same(filesBelow(app).filter(path => !path.startsWith('node_modules/')), files.map(({ path }) => path).sort())
-  const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, { dev?: boolean, devOptional?: boolean }> }
-  const atRunTime = Object.entries(packages).filter(([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true).map(([path]) => path)
-  const brought = filesBelow(app).filter(path => path.startsWith('node_modules/') && path.endsWith('/package.json')).map(path => path.slice(0, -'/package.json'.length)).filter(path => packages[path] !== undefined).sort()
+  const { packages } = JSON.parse(text('package-lock.json')) as {
+    packages: Record<string, { dev?: boolean, devOptional?: boolean }>
+  }
+  const atRunTime = Object.entries(packages).filter(([path, { dev, devOptional }]) =>
+    path !== '' && dev !== true && devOptional !== true
+  ).map(([path]) => path)
+  const brought = filesBelow(app).filter(path => path.startsWith('node_modules/') && path.endsWith('/package.json'))
+    .map(path => path.slice(0, -'/package.json'.length)).filter(path => packages[path] !== undefined).sort()
   t.same(brought, atRunTime.sort(), 'nothing that only development needs')
 }
 
 function filesBelow (dir: string): string[] {
-  return readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter(path => !lstatSync(join(dir, path)).isDirectory()).sort()
+  return readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter(path =>
+    !lstatSync(join(dir, path)).isDirectory()
+  ).sort()
 }

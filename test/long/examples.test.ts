@@ -21,11 +21,16 @@ const started = new Set<string>()
 interface Example {
   readonly varve: Command
   readonly adminUrl: string
-  get (target: string, how?: Ask): Promise<Got>
-  status (): Promise<{ upstreams: Array<{ name: string, state: string }> }>
+  get(target: string, how?: Ask): Promise<Got>
+  status(): Promise<{ upstreams: Array<{ name: string, state: string }> }>
 }
 
-async function run (t: Test, name: string, swaps: Readonly<Record<string, string>>, environment: Readonly<Record<string, string>> = {}): Promise<Example> {
+async function run (
+  t: Test,
+  name: string,
+  swaps: Readonly<Record<string, string>>,
+  environment: Readonly<Record<string, string>> = {}
+): Promise<Example> {
   started.add(name)
   let text = readFileSync(join(folder, name), 'utf8')
   for (const [theirs, ours] of Object.entries(swaps)) {
@@ -33,12 +38,21 @@ async function run (t: Test, name: string, swaps: Readonly<Record<string, string
     text = text.replaceAll(theirs, ours)
   }
   // The test, its nodes and varve have one loop, which many reads at a time keep busy.
-  text = text.includes('\nlimits:\n') ? text.replace('\nlimits:\n', '\nlimits:\n  loopLagMs: null\n') : `${text}limits: { loopLagMs: null }\n`
+  text = text.includes('\nlimits:\n')
+    ? text.replace('\nlimits:\n', '\nlimits:\n  loopLagMs: null\n')
+    : `${text}limits: { loopLagMs: null }\n`
   const file = join(t.testdir({ [name]: text }), name)
-  const varve = start(t, ['serve', '--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], { environment })
+  const varve = start(t, ['serve', '--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], {
+    environment
+  })
   const [, url = '', adminUrl = ''] = await varve.saw(/"url":"(\S+?)","adminUrl":"(\S+?)","msg":"listening"/)
   await until(async () => (await ask(adminUrl, '/readyz')).status === 200, `${name} is ready`)
-  return { varve, adminUrl, get: async (target, how) => await ask(url, target, how), status: async () => JSON.parse((await ask(adminUrl, '/status.json')).body) }
+  return {
+    varve,
+    adminUrl,
+    get: async (target, how) => await ask(url, target, how),
+    status: async () => JSON.parse((await ask(adminUrl, '/status.json')).body)
+  }
 }
 
 const hit = { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }
@@ -53,10 +67,17 @@ t.test('one node: what has been read once is answered from memory, also when the
 })
 
 t.test('a hosted gateway: its key goes upstream and a client\'s own does not, history is kept although it says no-store, and what is gone is for it to say', async t => {
-  const gateway = await stubNode(t, (_request, response) => { ok(response, '[]', { 'cache-control': 'no-store' }) })
-  const { varve, get } = await run(t, 'hosted-gateway.yaml', { 'https://gateway.example ': `${gateway.url} ` }, { GATEWAY_KEY: 'k-gateway-51' })
+  const gateway = await stubNode(t, (_request, response) => {
+    ok(response, '[]', { 'cache-control': 'no-store' })
+  })
+  const { varve, get } = await run(t, 'hosted-gateway.yaml', { 'https://gateway.example ': `${gateway.url} ` }, {
+    GATEWAY_KEY: 'k-gateway-51'
+  })
   const how = { headers: { authorization: 'Bearer k-mine-52', 'x-api-key': 'k-mine-53' } }
-  t.match([await get(old, how), await get(old)], [miss, { ...hit, headers: { ...hit.headers, 'cache-control': 'public, max-age=86400' } }])
+  t.match([await get(old, how), await get(old)], [miss, {
+    ...hit,
+    headers: { ...hit.headers, 'cache-control': 'public, max-age=86400' }
+  }])
   t.match(await get('/v1/accounts/0x1/modules?ledger_version=5'), { status: 200 }, 'below the window that it stamps')
   t.equal(gateway.asked.length, 2)
   t.match(gateway.headers.map(lines => lines.join(' ')), [/k-gateway-51/, /k-gateway-51/])
@@ -67,7 +88,11 @@ t.test('a hosted gateway: its key goes upstream and a client\'s own does not, hi
 t.test('pruned nodes with an archive: what the nodes have forgotten is read at the archive, once, and what it has forgotten too is 410', async t => {
   const pruned = [await nodeOf(t, { prunedBlocks: 500 }), await nodeOf(t, { prunedBlocks: 500 })]
   const archive = await nodeOf(t, { prunedBlocks: 20 })
-  const swaps = { 'http://10.0.0.1:8080': pruned[0]?.url ?? '', 'http://10.0.0.2:8080': pruned[1]?.url ?? '', 'https://archive.example': archive.url }
+  const swaps = {
+    'http://10.0.0.1:8080': pruned[0]?.url ?? '',
+    'http://10.0.0.2:8080': pruned[1]?.url ?? '',
+    'https://archive.example': archive.url
+  }
   const { get, status } = await run(t, 'pruned-and-archive.yaml', swaps, { ARCHIVE_KEY: 'k-archive' })
   await until(async () => (await status()).upstreams.every(({ state }) => state === 'up'), 'all are known')
   const asked = (): number[] => [...pruned, archive].map(node => node.asked.of('account_modules'))
@@ -80,28 +105,44 @@ t.test('a Redis Cluster: what one replica has read is a hit on the other, and af
   const node = await nodeOf(t)
   const cluster = await startCluster(t, { password: 'k-redis' })
   const [first = '', second = '', third = ''] = cluster.hosts
-  const swaps = { 'http://10.0.0.1:8080': node.url, '10.0.1.1:6379': first, '10.0.1.2:6379': second, '10.0.1.3:6379': third, 'timeoutMs: 50 ': 'timeoutMs: 500 ' }
+  const swaps = {
+    'http://10.0.0.1:8080': node.url,
+    '10.0.1.1:6379': first,
+    '10.0.1.2:6379': second,
+    '10.0.1.3:6379': third,
+    'timeoutMs: 50 ': 'timeoutMs: 500 '
+  }
   const environment = { REDIS_PASSWORD: 'k-redis' }
-  const [one, other] = [await run(t, 'redis-cluster.yaml', swaps, environment), await run(t, 'redis-cluster.yaml', swaps, environment)]
-  const writes = async (): Promise<number> => Number(/^varve_cache_writes_total\{tier="redis"\} (\d+)$/m.exec((await ask(one.adminUrl, '/metrics')).body)?.[1])
+  const [one, other] = [
+    await run(t, 'redis-cluster.yaml', swaps, environment),
+    await run(t, 'redis-cluster.yaml', swaps, environment)
+  ]
+  const writes = async (): Promise<number> =>
+    Number(/^varve_cache_writes_total\{tier="redis"\} (\d+)$/m.exec((await ask(one.adminUrl, '/metrics')).body)?.[1])
   // So far apart that no two are one block.
   const blockOf = (nth: number): string => `/v1/blocks/by_version/${500 + 100 * nth}`
   let nth = 0
-  // A replica that has just come up needs a moment until it agrees with the others, and reads nothing of theirs before that.
+  // A replica that has just come up needs a moment until it agrees with the others, and reads nothing of theirs before
+  // that.
   const isShared = async (): Promise<boolean> => {
     const [target, before, asked] = [blockOf(++nth), await writes(), node.asked.of('block_by_version')]
     await one.get(target)
     await until(async () => await writes() > before, 'it is written')
-    return (await other.get(target)).headers['cache-status'] === 'varve; hit; detail=redis' && node.asked.of('block_by_version') === asked + 1
+    return (await other.get(target)).headers['cache-status'] === 'varve; hit; detail=redis' &&
+      node.asked.of('block_by_version') === asked + 1
   }
   for (let shared = 0; shared < 10; shared++) await until(isShared, 'the other has it, and the node was asked once')
   one.varve.signal('SIGTERM')
   t.equal(await one.varve.code, 0)
   const again = await run(t, 'redis-cluster.yaml', swaps, environment)
-  await until(async () => {
-    await pause(50)
-    return (await again.get(blockOf(nth--))).headers['cache-status'] === 'varve; hit; detail=redis'
-  }, 'so has one that was started anew', 5000)
+  await until(
+    async () => {
+      await pause(50)
+      return (await again.get(blockOf(nth--))).headers['cache-status'] === 'varve; hit; detail=redis'
+    },
+    'so has one that was started anew',
+    5000
+  )
 })
 
 t.test('two chains side by side: one Redis, and neither is ever answered with what is of the other, nor asks a node of the other', async t => {
@@ -112,19 +153,50 @@ t.test('two chains side by side: one Redis, and neither is ever answered with wh
   const b = await run(t, 'two-chains-b.yaml', { 'http://10.0.0.2:8080': nodes[1].url }, environment)
   const bodies = [(await a.get(block)).body, (await b.get(block)).body]
   t.not(bodies[0], bodies[1])
-  await until(async () => (await redis.client.keys('chain-a:*')).length > 1 && (await redis.client.keys('chain-b:*')).length > 1, 'both are written')
+  await until(
+    async () => (await redis.client.keys('chain-a:*')).length > 1 && (await redis.client.keys('chain-b:*')).length > 1,
+    'both are written'
+  )
   t.same([(await a.get(block)).body, (await b.get(block)).body], bodies)
   t.same(nodes.map(node => node.asked.of('block_by_version')), [1, 1])
-  const [one, other] = ['two-chains-a.yaml', 'two-chains-b.yaml'].map(name => loadConfig(environment, { config: join(folder, name) }).config)
-  for (const key of ['listen', 'admin', 'chainId'] as const) t.notSame(one?.[key], other?.[key], `both can run on one machine: ${key}`)
-  const wrong = start(t, ['--config', join(t.testdir({ 'v.yaml': readFileSync(join(folder, 'two-chains-a.yaml'), 'utf8').replace('http://10.0.0.1:8080', nodes[1].url) }), 'v.yaml'), '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], { environment })
+  const [one, other] = ['two-chains-a.yaml', 'two-chains-b.yaml'].map(name =>
+    loadConfig(environment, { config: join(folder, name) }).config
+  )
+  for (const key of ['listen', 'admin', 'chainId'] as const) {
+    t.notSame(one?.[key], other?.[key], `both can run on one machine: ${key}`)
+  }
+  const wrong = start(t, [
+    '--config',
+    join(
+      t.testdir({
+        'v.yaml': readFileSync(join(folder, 'two-chains-a.yaml'), 'utf8').replace('http://10.0.0.1:8080', nodes[1].url)
+      }),
+      'v.yaml'
+    ),
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0'
+  ], { environment })
   await wrong.saw(/the node serves another chain/)
 })
 
 t.test('for everybody: who has no key is held to a few reads, a partner is not, and hits cost nothing', async t => {
-  const [redis, a, b] = [await startRedis(t), await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
-  const { get } = await run(t, 'public.yaml', { 'http://10.0.0.11:8080': a.url, 'http://10.0.0.12:8080': b.url }, { WALLET_KEY: 'k-wallet', EXPLORER_KEY: 'k-explorer', REDIS_URL: redis.url })
-  const read = async (how: Ask, from: number): Promise<number[]> => await Promise.all(Array.from({ length: 90 }, async (_, nth) => (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status))
+  const [redis, a, b] = [
+    await startRedis(t),
+    await nodeOf(t, { prunedBlocks: 0 }),
+    await nodeOf(t, { prunedBlocks: 0 })
+  ]
+  const { get } = await run(t, 'public.yaml', { 'http://10.0.0.11:8080': a.url, 'http://10.0.0.12:8080': b.url }, {
+    WALLET_KEY: 'k-wallet',
+    EXPLORER_KEY: 'k-explorer',
+    REDIS_URL: redis.url
+  })
+  const read = async (how: Ask, from: number): Promise<number[]> =>
+    await Promise.all(
+      Array.from({ length: 90 }, async (_, nth) =>
+        (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status)
+    )
   t.same(await read({ headers: { authorization: 'Bearer k-wallet' } }, 100), Array.from({ length: 90 }, () => 200))
   // On a machine that takes its time more are allowed meanwhile.
   const seen: number[] = []
@@ -134,5 +206,8 @@ t.test('for everybody: who has no key is held to a few reads, a partner is not, 
 })
 
 t.test('every example is started here, but for the reference of all keys', async t => {
-  t.same([...started].sort(), readdirSync(folder).filter(name => name.endsWith('.yaml') && name !== 'varve.yaml').sort())
+  t.same(
+    [...started].sort(),
+    readdirSync(folder).filter(name => name.endsWith('.yaml') && name !== 'varve.yaml').sort()
+  )
 })

@@ -16,20 +16,32 @@ async function frontOf (t: Test, to: string): Promise<{ url: string, to: string 
   const self = { url: '', to }
   const agent = new Agent({ keepAlive: true })
   const server = createServer((asked, response) => {
-    const passed = request(self.to + (asked.url ?? ''), { method: asked.method, headers: asked.headers, agent }, answer => {
-      const headers = Object.entries(answer.headers).filter(([name]) => name !== 'connection' && name !== 'keep-alive')
-      response.writeHead(answer.statusCode ?? 500, Object.fromEntries(headers))
-      answer.pipe(response)
+    const passed = request(
+      self.to + (asked.url ?? ''),
+      { method: asked.method, headers: asked.headers, agent },
+      answer => {
+        const headers = Object.entries(answer.headers).filter(([name]) =>
+          name !== 'connection' && name !== 'keep-alive'
+        )
+        response.writeHead(answer.statusCode ?? 500, Object.fromEntries(headers))
+        answer.pipe(response)
+      }
+    )
+    passed.on('error', () => {
+      response.destroy()
     })
-    passed.on('error', () => { response.destroy() })
     asked.pipe(passed)
   })
   server.keepAliveTimeout = 60_000
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(async () => {
     server.closeAllConnections()
     agent.destroy()
-    await new Promise(resolve => { server.close(resolve) })
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
   })
   self.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return self
@@ -49,7 +61,11 @@ t.test('a longer chain that takes a node\'s place behind an open connection is f
 })
 
 t.test('in a fleet it is fenced', async t => {
-  const [stays, old, longer] = [await nodeOf(t, whole), await nodeOf(t, whole), await nodeOf(t, { ...whole, seed: 7, blocks: 3000 })]
+  const [stays, old, longer] = [
+    await nodeOf(t, whole),
+    await nodeOf(t, whole),
+    await nodeOf(t, { ...whole, seed: 7, blocks: 3000 })
+  ]
   const front = await frontOf(t, old.url)
   const { get, told, up } = await inFrontOf(t, [stays, front as never], { head: { pollMs: 500 } })
   await until(async () => await up() === '1,1', 'both are believed')
@@ -67,7 +83,9 @@ t.test('a node that rations its blocks by height, and is well otherwise, is beli
   let failures = 0
   for (let version = 0; performance.now() - began < 12_000; version++) {
     if ((await get(modules(version % 20_000))).status !== 200) failures++
-    await new Promise(resolve => { setTimeout(resolve, 20) })
+    await new Promise(resolve => {
+      setTimeout(resolve, 20)
+    })
   }
   t.equal(failures, 0)
   fault.remove()
@@ -76,7 +94,9 @@ t.test('a node that rations its blocks by height, and is well otherwise, is beli
 t.test('a node that hung for long, whatever its time-out, is used again within two seconds', async t => {
   const { nodes: [, two], asked } = await several(t, [{}, {}], { head: { pollMs: 1000 } }, { timeoutMs: 20_000 })
   two?.faults.add({ kind: 'hang' })
-  await new Promise(resolve => { setTimeout(resolve, 9500) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 9500)
+  })
   two?.faults.clear()
   asked()
   const before = two?.asked.of('index') ?? 0
@@ -92,7 +112,9 @@ t.test('a node that takes its time to be compared holds up no reads of another',
     const waited = idleFromNow()
     t.equal((await get(modules(version))).status, 200)
     slowestMs = Math.max(slowestMs, waited())
-    await new Promise(resolve => { setTimeout(resolve, 50) })
+    await new Promise(resolve => {
+      setTimeout(resolve, 50)
+    })
   }
   t.ok(slowestMs < 400, `${slowestMs} ms`)
 })

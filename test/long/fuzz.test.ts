@@ -3,7 +3,8 @@ import { fuzz } from '../support/fuzz/fuzz.js'
 import { startRedis } from '../support/redis-server.js'
 import { type Tally } from '../support/fuzz/tally.js'
 
-// Another seed each time: SEED=n takes one again. FUZZ_REQUESTS=n and FUZZ_MINUTES=n say when to stop; without them ten thousand requests are sent.
+// Another seed each time: SEED=n takes one again. FUZZ_REQUESTS=n and FUZZ_MINUTES=n say when to stop; without them ten
+// thousand requests are sent.
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const minutes = Number(process.env['FUZZ_MINUTES'] ?? NaN) || undefined
 const requests = Number(process.env['FUZZ_REQUESTS'] ?? NaN) || (minutes === undefined ? 10_000 : Infinity)
@@ -13,23 +14,36 @@ const wholeRun = 5000
 // What goes wrong is made shorter before it is told.
 const patienceMs = 120_000
 
-t.test(`whatever varve answers to random and mutated requests is what the node says, the ledger growing, pruning and upgraded meanwhile (seed ${seed})`, { timeout: limitMs + patienceMs }, async t => {
-  process.stderr.write(`varve: fuzzing with SEED=${seed}\n`)
-  const redis = await startRedis(t)
-  const begunAt = performance.now()
-  const { tally, found } = await fuzz(seed, { requests, ms: limitMs }, async () => redis)
-  const seconds = Math.round((performance.now() - begunAt) / 1000)
-  for (const line of [`seed ${seed}`, `${tally.total} requests in ${seconds} s`, ...tally.lines]) t.comment(line)
-  process.stderr.write(`varve: ${tally.total} requests in ${seconds} s, ${percent(tally, 'hit')} hits, ${percent(tally, 'pruned hit')} of what is pruned, ${percent(tally, 'stored')} kept, ${percent(tally, 'forwarded')} forwarded, ${percent(tally, 'refused')} refused\n`)
-  if (found !== undefined) {
-    const line = JSON.stringify(found.case)
-    process.stderr.write(`varve: an answer is wrong; SEED=${found.seed} FUZZ_REQUESTS=500 takes it again, and this line belongs in test/cases/shrunk.jsonl:\n${line}\n`)
-    t.fail(`${found.case.why}; SEED=${found.seed} takes it again`)
-    return
+t.test(
+  `whatever varve answers to random and mutated requests is what the node says, the ledger growing, pruning and upgraded meanwhile (seed ${seed})`,
+  { timeout: limitMs + patienceMs },
+  async t => {
+    process.stderr.write(`varve: fuzzing with SEED=${seed}\n`)
+    const redis = await startRedis(t)
+    const begunAt = performance.now()
+    const { tally, found } = await fuzz(seed, { requests, ms: limitMs }, async () => redis)
+    const seconds = Math.round((performance.now() - begunAt) / 1000)
+    for (const line of [`seed ${seed}`, `${tally.total} requests in ${seconds} s`, ...tally.lines]) t.comment(line)
+    process.stderr.write(
+      `varve: ${tally.total} requests in ${seconds} s, ${percent(tally, 'hit')} hits, ${
+        percent(tally, 'pruned hit')
+      } of what is pruned, ${percent(tally, 'stored')} kept, ${percent(tally, 'forwarded')} forwarded, ${
+        percent(tally, 'refused')
+      } refused\n`
+    )
+    if (found !== undefined) {
+      const line = JSON.stringify(found.case)
+      process.stderr.write(
+        `varve: an answer is wrong; SEED=${found.seed} FUZZ_REQUESTS=500 takes it again, and this line ` +
+          `belongs in test/cases/shrunk.jsonl:\n${line}\n`
+      )
+      t.fail(`${found.case.why}; SEED=${found.seed} takes it again`)
+      return
+    }
+    if (requests >= wholeRun) exercises(t, tally)
+    else t.ok(tally.total >= requests, `${tally.total} requests`)
   }
-  if (requests >= wholeRun) exercises(t, tally)
-  else t.ok(tally.total >= requests, `${tally.total} requests`)
-})
+)
 
 const percent = (tally: Tally, outcome: string): string => `${Math.round(100 * tally.shareOf(outcome))} %`
 
@@ -38,7 +52,28 @@ function exercises (t: Test, tally: Tally): void {
   const hits = tally.shareOf('hit') + tally.shareOf('pruned hit')
   t.ok(hits >= 0.2, `${Math.round(100 * hits)} % of the requests were hits`)
   t.ok(tally.shareOf('refused') <= 0.6, `${percent(tally, 'refused')} of the requests were refused`)
-  for (const outcome of ['pruned hit', 'stored', 'not kept', 'collapsed', 'forwarded', 'status 304', 'status 404', 'status 410', 'the ledger grew', 'the ledger was pruned', 'the node was upgraded', 'a purge', 'redis hit', 'would be a hit', 'a pinned page', 'a pinned page from the cache', 'evicted', 'audit equal']) {
+  for (
+    const outcome of [
+      'pruned hit',
+      'stored',
+      'not kept',
+      'collapsed',
+      'forwarded',
+      'status 304',
+      'status 404',
+      'status 410',
+      'the ledger grew',
+      'the ledger was pruned',
+      'the node was upgraded',
+      'a purge',
+      'redis hit',
+      'would be a hit',
+      'a pinned page',
+      'a pinned page from the cache',
+      'evicted',
+      'audit equal'
+    ]
+  ) {
     t.ok(tally.of(outcome) > 0, `${outcome}: ${tally.of(outcome)}`)
   }
   for (const endpoint of ['table_item', 'account_modules', 'account_events', 'block_by_version']) {

@@ -8,8 +8,14 @@ import { until } from '../support/until.js'
 // Drawn by the embedded node, from its own seed: the same reads stall each time.
 const seed = 7
 
-/** Two nodes, of which one is quick but stalls at random, and the other takes its time; what reads took, and how many more were asked of both than came. */
-async function stalling (t: Test, share: number): Promise<{ p99: number, stalledMs: number, extra: number, mayBeExtra: number }> {
+/**
+ * Two nodes, of which one is quick but stalls at random, and the other takes its time; what reads took, and how many
+ * more were asked of both than came.
+ */
+async function stalling (
+  t: Test,
+  share: number
+): Promise<{ p99: number, stalledMs: number, extra: number, mayBeExtra: number }> {
   const nodes = [await nodeOf(t, { prunedBlocks: 0, seed }), await nodeOf(t, { prunedBlocks: 0, seed })]
   nodes[1]?.faults.add({ kind: 'slow', ms: 40, match: 'account_modules' })
   const served = await inFrontOf(t, nodes, { hedge: { share, burst: 10 } }, { timeoutMs: 5000 })
@@ -24,7 +30,12 @@ async function stalling (t: Test, share: number): Promise<{ p99: number, stalled
   const times = await timesOf(served, 8000, 300)
   const extra = served.asked().reduce((sum, asked) => sum + asked) - times.length
   t.comment(`p95 of the one that stalls: ${String((await served.told('n1'))['p95Ms'])} ms, ${read} reads before`)
-  return { mayBeExtra: share * (read + times.length) + 10, p99: times[Math.ceil(times.length * 0.99) - 1] ?? NaN, stalledMs: stalls.max / 1e6, extra }
+  return {
+    mayBeExtra: share * (read + times.length) + 10,
+    p99: times[Math.ceil(times.length * 0.99) - 1] ?? NaN,
+    stalledMs: stalls.max / 1e6,
+    extra
+  }
 }
 
 t.test(`with one node that stalls at random, hedging brings the p99 down at least threefold, for no more reads than it may cost (seed ${seed})`, async t => {
@@ -32,6 +43,9 @@ t.test(`with one node that stalls at random, hedging brings the p99 down at leas
   t.comment(`p99 ${without.p99.toFixed(0)} ms without, ${hedged.p99.toFixed(0)} ms with ${hedged.extra} reads more`)
   t.equal(without.extra, 0)
   // One moment in which the machine stood still lengthens four reads.
-  t.ok((hedged.p99 - hedged.stalledMs) * 3 <= without.p99, `${hedged.p99} of ${without.p99} ms, and ${hedged.stalledMs} at a standstill`)
+  t.ok(
+    (hedged.p99 - hedged.stalledMs) * 3 <= without.p99,
+    `${hedged.p99} of ${without.p99} ms, and ${hedged.stalledMs} at a standstill`
+  )
   t.ok(hedged.extra > 0 && hedged.extra <= hedged.mayBeExtra, `${hedged.extra} more`)
 })

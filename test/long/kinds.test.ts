@@ -9,7 +9,9 @@ import { kindsOf } from '../support/kinds.js'
 
 t.test('whatever the seed and the start, every kind comes again within five hundred blocks, big ones left aside', async t => {
   const first = new Ledger({ ...defaults, blocks: 1_001 })
-  const known = new Set([...smallBlocks(first, 1, 1_000)].flatMap(({ records }) => records.flatMap(record => [...kindsOf(record)])))
+  const known = new Set(
+    [...smallBlocks(first, 1, 1_000)].flatMap(({ records }) => records.flatMap(record => [...kindsOf(record)]))
+  )
   t.ok(known.size > 70)
   for (const [seed, startVersion] of [[1, 0n], [2, 77n], [3, 2n ** 53n + 1n]] as const) {
     const ledger = new Ledger({ ...defaults, seed, startVersion, blocks: 1_001 })
@@ -27,11 +29,14 @@ t.test('whatever the seed and the start, every kind comes again within five hund
   }
 })
 
-function * smallBlocks (ledger: Ledger, from: number, to: number): Generator<{ block: Block, records: any[] }> {
+function* smallBlocks (ledger: Ledger, from: number, to: number): Generator<{ block: Block, records: any[] }> {
   for (let height = from; height <= to; height++) {
     const block = ledger.block(height)
     const size = Number(block.lastVersion - block.firstVersion) + 1
-    const records = Array.from({ length: size > 100 ? 0 : size }, (_, index) => transactionRecord(ledger, block, block.firstVersion + BigInt(index)))
+    const records = Array.from(
+      { length: size > 100 ? 0 : size },
+      (_, index) => transactionRecord(ledger, block, block.firstVersion + BigInt(index))
+    )
     yield { block, records }
   }
 }

@@ -24,11 +24,24 @@ require('node:module').syncBuiltinESMExports()
 `
 
 /** varve in a process of its own, with names that lead where the test says. */
-async function program (t: Test, names: object, config: string): Promise<{ url: string, adminUrl: string, say: (names: object) => void }> {
+async function program (
+  t: Test,
+  names: object,
+  config: string
+): Promise<{ url: string, adminUrl: string, say: (names: object) => void }> {
   const dir = t.testdir({ 'preload.cjs': preload, 'names.json': JSON.stringify(names), 'v.yaml': config })
   const file = join(dir, 'names.json')
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), '--config', join(dir, 'v.yaml'), '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], {
-    env: { ...process.env, TEST_NAMES: file, NODE_OPTIONS: `--require ${join(dir, 'preload.cjs')}` }, stdio: ['ignore', 'pipe', 'inherit']
+  const child = spawn(process.execPath, [
+    join(import.meta.dirname, '../../dist/cli.js'),
+    '--config',
+    join(dir, 'v.yaml'),
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0'
+  ], {
+    env: { ...process.env, TEST_NAMES: file, NODE_OPTIONS: `--require ${join(dir, 'preload.cjs')}` },
+    stdio: ['ignore', 'pipe', 'inherit']
   })
   const ended = new Promise(resolve => child.once('exit', resolve))
   t.teardown(async () => {
@@ -36,10 +49,19 @@ async function program (t: Test, names: object, config: string): Promise<{ url: 
     await ended
   })
   for await (const line of createInterface(child.stdout)) {
-    const { msg, url = '', adminUrl = '' } = line.startsWith('{') ? JSON.parse(line) as { msg: string, url?: string, adminUrl?: string } : { msg: '' }
+    const { msg, url = '', adminUrl = '' } = line.startsWith('{')
+      ? JSON.parse(line) as { msg: string, url?: string, adminUrl?: string }
+      : { msg: '' }
     if (msg !== 'listening') continue
     child.stdout.resume()
-    return { url, adminUrl, say: next => { writeFileSync(`${file}.next`, JSON.stringify(next)); renameSync(`${file}.next`, file) } }
+    return {
+      url,
+      adminUrl,
+      say: next => {
+        writeFileSync(`${file}.next`, JSON.stringify(next))
+        renameSync(`${file}.next`, file)
+      }
+    }
   }
   throw new Error('it has ended')
 }
@@ -47,22 +69,45 @@ async function program (t: Test, names: object, config: string): Promise<{ url: 
 for (const workers of [1, 2]) {
   t.test(`with ${workers === 1 ? 'one process' : 'several'}: varve starts before the names of its nodes lead anywhere, reads from whoever does${workers === 1 ? '' : ', and each follows one that moves while the old address still answers'}`, async t => {
     const node = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-    t.teardown(async () => { await node.close() })
+    t.teardown(async () => {
+      await node.close()
+    })
     const { port } = new URL(node.url)
     const moved = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '127.0.0.2', port: Number(port) })
-    t.teardown(async () => { await moved.close() })
-    const config = `workers: ${workers}\nhead: { pollMs: 200 }\naudit: { share: 0 }\nupstreams:\n  - { name: one, url: "http://one.example:${port}", timeoutMs: 5000 }\n  - { name: two, url: "http://two.example:${port}", timeoutMs: 1000 }\n`
+    t.teardown(async () => {
+      await moved.close()
+    })
+    const config =
+      `workers: ${workers}\nhead: { pollMs: 200 }\naudit: { share: 0 }\nupstreams:\n  - { name: one, url: ` +
+      `"http://one.example:${port}", timeoutMs: 5000 }\n  - { name: two, url: "http://two.example:${port}", ` +
+      'timeoutMs: 1000 }\n'
     const { url, adminUrl, say } = await program(t, { 'one.example': 'ENOTFOUND', 'two.example': 'hangs' }, config)
     const readiness = async (): Promise<string> => (await ask(adminUrl, '/readyz')).body
     const read = async (version: number): Promise<number> => (await ask(url, modules(version))).status
-    await until(async () => /one does not answer: .*could not be resolved/.test(await readiness()) && /two does not answer: .*could not be resolved/.test(await readiness()), 'both are told of as what they are')
-    if (workers === 1) t.match(await readiness(), /"one does not answer: the name one\.example could not be resolved: ENOTFOUND","two does not answer: the name two\.example could not be resolved: ETIMEOUT"/)
+    await until(
+      async () =>
+        /one does not answer: .*could not be resolved/.test(await readiness()) &&
+        /two does not answer: .*could not be resolved/.test(await readiness()),
+      'both are told of as what they are'
+    )
+    if (workers === 1) {
+      t.match(
+        await readiness(),
+        /"one does not answer: the name one\.example could not be resolved: ENOTFOUND","two does not answer: the name two\.example could not be resolved: ETIMEOUT"/
+      )
+    }
     t.equal(await read(2000), 503)
 
     say({ 'one.example': ['127.0.0.1'], 'two.example': 'hangs' })
-    const eachReads = async (from: number): Promise<boolean> => (await Promise.all(Array.from({ length: 8 }, async (_, at) => await read(from + at)))).every(status => status === 200)
+    const eachReads = async (from: number): Promise<boolean> =>
+      (await Promise.all(Array.from({ length: 8 }, async (_, at) => await read(from + at)))).every(status =>
+        status === 200
+      )
     await until(async () => await eachReads(2000), 'one leads somewhere')
-    await until(async () => /"degraded":\["two does not answer: /.test(await readiness()), 'the other one is told of alone')
+    await until(
+      async () => /"degraded":\["two does not answer: /.test(await readiness()),
+      'the other one is told of alone'
+    )
     t.match((await ask(adminUrl, '/metrics')).body, /varve_upstream_requests_total\{[^}]*status="unresolved"\}/)
 
     say({ 'one.example': 'EAI_AGAIN', 'two.example': 'hangs' })
@@ -72,11 +117,15 @@ for (const workers of [1, 2]) {
       say({ 'one.example': ['127.0.0.2'], 'two.example': 'hangs' })
       moved.asked.reset()
       let [version, failed] = [2100, 0]
-      await until(async () => {
-        node.asked.reset()
-        for (let nth = 0; nth < 4; nth++) if (await read(version++) !== 200) failed++
-        return moved.asked.of('account_modules') > 0 && node.asked.total === 0
-      }, 'it is followed', 60_000)
+      await until(
+        async () => {
+          node.asked.reset()
+          for (let nth = 0; nth < 4; nth++) if (await read(version++) !== 200) failed++
+          return moved.asked.of('account_modules') > 0 && node.asked.total === 0
+        },
+        'it is followed',
+        60_000
+      )
       t.equal(failed, 0, 'and no read is lost over it')
     }
 

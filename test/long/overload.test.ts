@@ -23,10 +23,22 @@ const hot = Array.from({ length: 20 }, (_, at) => read(15_000 + at))
 const largeHeight = 900
 
 /** Varve as a process of its own in front of the embedded node, its cache warm. */
-async function warmProgram (t: Test, limits: object, beginning: Beginning = {}): Promise<{ program: Program, large: string }> {
+async function warmProgram (
+  t: Test,
+  limits: object,
+  beginning: Beginning = {}
+): Promise<{ program: Program, large: string }> {
   const sandbox = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-  t.teardown(async () => { await sandbox.close() })
-  const program = await startProgram(t, { listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: sandbox.url }], audit: { share: 0 }, ...limits }, beginning)
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const program = await startProgram(t, {
+    listen: '127.0.0.1:0',
+    admin: { listen: '127.0.0.1:0' },
+    upstreams: [{ name: 'node', url: sandbox.url }],
+    audit: { share: 0 },
+    ...limits
+  }, beginning)
   const large = `/v1/blocks/by_version/${sandbox.ledger.block(largeHeight).firstVersion}?with_transactions=true`
   for (const target of [...hot, large]) for (let round = 0; round < 3; round++) await ask(program.url, target)
   return { program, large }
@@ -37,13 +49,26 @@ function residentMb ({ pid }: Program): number {
 }
 
 const isLinux = process.platform === 'linux'
-const skip = !isLinux ? 'memory and descriptors are looked at as Linux shows them' : descriptorsOfProcess() < neededDescriptors ? `this needs ${neededDescriptors} descriptors` : false
+const skip = !isLinux
+  ? 'memory and descriptors are looked at as Linux shows them'
+  : descriptorsOfProcess() < neededDescriptors
+  ? `this needs ${neededDescriptors} descriptors`
+  : false
 
-t.test('of 5,500 clients those slow to send are gone in ten seconds, and those slow to read do no harm', { skip, timeout: 180_000 }, async t => {
+t.test('of 5,500 clients those slow to send are gone in ten seconds, and those slow to read do no harm', {
+  skip,
+  timeout: 180_000
+}, async t => {
   const { program, large } = await warmProgram(t, { limits: { loopLagMs: null } })
   const before = residentMb(program)
   const idle = (await openTo(t, program.url, idleCount)).map(socket => new Client(socket))
-  for (let at = 0; at < idle.length; at += 500) await Promise.all(idle.slice(at, at + 500).map(async (client, nth) => { if (!isHit(await client.get(hot[nth % hot.length] ?? ''))) t.fail('an idle client was no hit at its first read') }))
+  for (let at = 0; at < idle.length; at += 500) {
+    await Promise.all(
+      idle.slice(at, at + 500).map(async (client, nth) => {
+        if (!isHit(await client.get(hot[nth % hot.length] ?? ''))) t.fail('an idle client was no hit at its first read')
+      })
+    )
+  }
   const withIdle = residentMb(program)
   const over = new AbortController()
   const busy = (await openTo(t, program.url, busyCount)).map(socket => new Client(socket))
@@ -60,22 +85,40 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
   const manners = slowManners(large)
   const slow = await openTo(t, program.url, slowCount)
   const began = performance.now()
-  slow.forEach((socket, at) => { manners[at % manners.length]?.begin(socket) })
-  const drip = setInterval(() => { slow.forEach((socket, at) => { if (!socket.destroyed) manners[at % manners.length]?.goOn(socket) }) }, 500)
-  t.teardown(() => { clearInterval(drip) })
+  slow.forEach((socket, at) => {
+    manners[at % manners.length]?.begin(socket)
+  })
+  const drip = setInterval(() => {
+    slow.forEach((socket, at) => {
+      if (!socket.destroyed) manners[at % manners.length]?.goOn(socket)
+    })
+  }, 500)
+  t.teardown(() => {
+    clearInterval(drip)
+  })
   const connections = async (): Promise<number> => total(await seriesOf(program), 'varve_connections')
   let most = 0
   const readers = slow.filter((_, at) => manners[at % manners.length]?.isOfReading === true).length
   // One at most is that of a read that misses.
-  await until(async () => {
-    most = Math.max(most, residentMb(program))
-    return await connections() <= idleCount + busyCount + readers + 1
-  }, 'those slow to send are gone', 30_000)
+  await until(
+    async () => {
+      most = Math.max(most, residentMb(program))
+      return await connections() <= idleCount + busyCount + readers + 1
+    },
+    'those slow to send are gone',
+    30_000
+  )
   const tookMs = performance.now() - began
   clearInterval(drip)
 
   const again: string[] = []
-  for (let at = 0; at < idle.length; at += 250) again.push(...await Promise.all(idle.slice(at, at + 250).map(async (client, nth) => await client.get(hot[nth % hot.length] ?? ''))))
+  for (let at = 0; at < idle.length; at += 250) {
+    again.push(
+      ...await Promise.all(
+        idle.slice(at, at + 250).map(async (client, nth) => await client.get(hot[nth % hot.length] ?? ''))
+      )
+    )
+  }
   t.equal(again.filter(isHit).length, idleCount, 'each idle one is there and is answered')
   over.abort()
   await missing
@@ -86,11 +129,22 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
   const p99 = times[Math.floor(times.length * 0.99)] ?? 0
   const series = await seriesOf(program)
   const cut = (reason: string): number => series.get(`varve_connections_cut_total{reason="${reason}"}`) ?? -1
-  t.comment(`${times.length} hits, p50 ${times[times.length >> 1]?.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms; ${misses.length} misses; memory ${Math.round(before)}, ${Math.round(withIdle)} with idle ones, ${Math.round(most)} MB at most; cut ${['head', 'body', 'reading', 'ahead', 'room', 'full'].map(reason => `${reason} ${cut(reason)}`).join(', ')}`)
+  t.comment(
+    `${times.length} hits, p50 ${times[times.length >> 1]?.toFixed(1)} ms, p99 ${
+      p99.toFixed(1)
+    } ms; ${misses.length} misses; memory ${Math.round(before)}, ${Math.round(withIdle)} with idle ones, ${
+      Math.round(most)
+    } MB at most; cut ${
+      ['head', 'body', 'reading', 'ahead', 'room', 'full'].map(reason => `${reason} ${cut(reason)}`).join(', ')
+    }`
+  )
   t.same(others, [], 'each read of a busy client was a hit')
   t.ok(times.length > 5000)
   t.ok(p99 < 3000, `p99 of ${p99} ms`)
-  t.ok(misses.length > 20 && misses.every(miss => miss === '200 true'), misses.find(miss => miss !== '200 true') ?? `${misses.length} misses`)
+  t.ok(
+    misses.length > 20 && misses.every(miss => miss === '200 true'),
+    misses.find(miss => miss !== '200 true') ?? `${misses.length} misses`
+  )
   t.equal(cut('room') + cut('full'), 0, 'there was room for all')
   t.ok(cut('head') > 0 && cut('body') > 0)
   t.equal(cut('reading') + cut('memory'), 0, 'who reads slowly has 120 s, and what they read is in memory once')
@@ -99,48 +153,70 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
   t.same(program.errors, [])
 })
 
-t.test('while the event loop is late, misses are told to come again and hits are served; when it is over, misses are served too', { timeout: 90_000 }, async t => {
-  // Told by a signal, it keeps the loop busy for a quarter of a second of each three tenths, as a flood would.
-  const busy = `
+t.test(
+  'while the event loop is late, misses are told to come again and hits are served; when it is over, misses are served too',
+  { timeout: 90_000 },
+  async t => {
+    // Told by a signal, it keeps the loop busy for a quarter of a second of each three tenths, as a flood would.
+    const busy = `
     let timer
     const block = () => { const end = performance.now() + 250; while (performance.now() < end); }
     process.on('SIGUSR2', () => { timer = timer === undefined ? setInterval(block, 50) : clearInterval(timer) })
   `
-  const { program } = await warmProgram(t, {}, { flags: ['--import', `data:text/javascript,${encodeURIComponent(busy)}`] })
-  t.equal(total(await seriesOf(program), 'varve_shed_total'), 0)
-  let version = 3000
-  const miss = async (target = read(version++)): Promise<Awaited<ReturnType<typeof ask>>> => await ask(program.url, target)
-  t.equal((await miss()).status, 200)
-  process.kill(program.pid, 'SIGUSR2')
-  await until(async () => (await miss()).status === 503, 'misses are refused', 20_000)
-  for (const target of [read(version++), '/v1/accounts/0x1/modules', '/v1/spec.json']) {
-    const got = await miss(target)
-    t.match(got, { status: 503, headers: { 'retry-after': '1' }, body: /"error_code":"internal_error"/ }, target)
+    const { program } = await warmProgram(t, {}, {
+      flags: ['--import', `data:text/javascript,${encodeURIComponent(busy)}`]
+    })
+    t.equal(total(await seriesOf(program), 'varve_shed_total'), 0)
+    let version = 3000
+    const miss = async (target = read(version++)): Promise<Awaited<ReturnType<typeof ask>>> =>
+      await ask(program.url, target)
+    t.equal((await miss()).status, 200)
+    process.kill(program.pid, 'SIGUSR2')
+    await until(async () => (await miss()).status === 503, 'misses are refused', 20_000)
+    for (const target of [read(version++), '/v1/accounts/0x1/modules', '/v1/spec.json']) {
+      const got = await miss(target)
+      t.match(got, { status: 503, headers: { 'retry-after': '1' }, body: /"error_code":"internal_error"/ }, target)
+    }
+    for (const target of hot) {
+      t.match(await ask(program.url, target), { status: 200, headers: { 'cache-status': /hit/ } })
+    }
+    const readiness = await ask(program.adminUrl, '/readyz')
+    t.match(readiness, { status: 200, body: /only what is kept is served/ }, 'the admin listener is there, and says so')
+    t.ok(total(await seriesOf(program), 'varve_shed_total') > 3)
+    process.kill(program.pid, 'SIGUSR2')
+    await until(async () => (await miss()).status === 200, 'misses are served again', 20_000)
+    t.match(await ask(program.adminUrl, '/readyz'), { status: 200, body: '"degraded":[]' })
   }
-  for (const target of hot) t.match(await ask(program.url, target), { status: 200, headers: { 'cache-status': /hit/ } })
-  const readiness = await ask(program.adminUrl, '/readyz')
-  t.match(readiness, { status: 200, body: /only what is kept is served/ }, 'the admin listener is there, and says so')
-  t.ok(total(await seriesOf(program), 'varve_shed_total') > 3)
-  process.kill(program.pid, 'SIGUSR2')
-  await until(async () => (await miss()).status === 200, 'misses are served again', 20_000)
-  t.match(await ask(program.adminUrl, '/readyz'), { status: 200, body: '"degraded":[]' })
-})
+)
 
-t.test('with few descriptors, more clients than they allow take none from the nodes: those are asked, and are not taken for down', { skip: !isLinux, timeout: 90_000 }, async t => {
-  const descriptors = 700
-  const { program } = await warmProgram(t, {}, { descriptors })
-  const idle = (await openTo(t, program.url, 250)).map(socket => new Client(socket))
-  for (const client of idle) await client.get(hot[0] ?? '')
-  const crowd = await openTo(t, program.url, descriptors)
-  for (const socket of crowd) socket.resume()
-  let version = 3000
-  await until(async () => total(await seriesOf(program), 'varve_connections_cut_total') >= 500, 'there is no room for so many')
-  await until(async () => total(await seriesOf(program), 'varve_connections') <= idle.filter(({ socket }) => !socket.destroyed).length, 'the silent ones are gone')
-  const misses = await Promise.all(Array.from({ length: 100 }, async () => (await ask(program.url, read(version++))).status))
-  t.ok(misses.every(status => status === 200), misses.join(' '))
-  const series = await seriesOf(program)
-  t.equal(series.get('varve_upstream_up{upstream="node"}'), 1)
-  t.equal(total(series, 'varve_upstream_requests_total', 'status="exhausted"'), 0)
-  t.ok(total(series, 'varve_connections') <= descriptors - 256 - 128)
-  t.same(program.errors, [])
-})
+t.test(
+  'with few descriptors, more clients than they allow take none from the nodes: those are asked, and are not taken for down',
+  { skip: !isLinux, timeout: 90_000 },
+  async t => {
+    const descriptors = 700
+    const { program } = await warmProgram(t, {}, { descriptors })
+    const idle = (await openTo(t, program.url, 250)).map(socket => new Client(socket))
+    for (const client of idle) await client.get(hot[0] ?? '')
+    const crowd = await openTo(t, program.url, descriptors)
+    for (const socket of crowd) socket.resume()
+    let version = 3000
+    await until(
+      async () => total(await seriesOf(program), 'varve_connections_cut_total') >= 500,
+      'there is no room for so many'
+    )
+    await until(
+      async () =>
+        total(await seriesOf(program), 'varve_connections') <= idle.filter(({ socket }) => !socket.destroyed).length,
+      'the silent ones are gone'
+    )
+    const misses = await Promise.all(
+      Array.from({ length: 100 }, async () => (await ask(program.url, read(version++))).status)
+    )
+    t.ok(misses.every(status => status === 200), misses.join(' '))
+    const series = await seriesOf(program)
+    t.equal(series.get('varve_upstream_up{upstream="node"}'), 1)
+    t.equal(total(series, 'varve_upstream_requests_total', 'status="exhausted"'), 0)
+    t.ok(total(series, 'varve_connections') <= descriptors - 256 - 128)
+    t.same(program.errors, [])
+  }
+)

@@ -18,14 +18,20 @@ const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/
 /** The checkout again in a folder of its own, with the packages of this one. */
 function copyOf (dir: string): string {
   mkdirSync(dir)
-  for (const name of readdirSync(root)) if (!['node_modules', '.git', '.tap', 'dist', 'coverage'].includes(name)) cpSync(join(root, name), join(dir, name), { recursive: true })
+  for (const name of readdirSync(root)) {
+    if (!['node_modules', '.git', '.tap', 'dist', 'coverage'].includes(name)) {
+      cpSync(join(root, name), join(dir, name), { recursive: true })
+    }
+  }
   symlinkSync(join(root, 'node_modules'), join(dir, 'node_modules'))
   return dir
 }
 
 async function pack (t: Test, from: string, to: string): Promise<string> {
   mkdirSync(to)
-  const { code, err } = await ended('sh', ['-c', 'umask 022 && npm pack --silent --pack-destination "$1"', 'sh', to], { cwd: from })
+  const { code, err } = await ended('sh', ['-c', 'umask 022 && npm pack --silent --pack-destination "$1"', 'sh', to], {
+    cwd: from
+  })
   t.equal(code, 0, err)
   return join(to, tarball)
 }
@@ -38,7 +44,9 @@ function digestOf (file: string): string {
 async function registry (t: Test, listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.teardown(() => { server.close() })
+  t.teardown(() => {
+    server.close()
+  })
   return `--registry=http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
@@ -49,14 +57,40 @@ t.test('nothing is known against the packages that run in varve, by the word of 
 })
 
 t.test('a finding is told from a registry that gives no answer', async t => {
-  const advisory = { id: 1, url: 'https://advisories.example/1', title: 'made up', severity: 'low', vulnerable_versions: '*', cwe: [], cvss: { score: 0, vectorString: null } }
-  const { version } = JSON.parse(readFileSync(join(root, 'node_modules/fastify/package.json'), 'utf8')) as { version: string }
+  const advisory = {
+    id: 1,
+    url: 'https://advisories.example/1',
+    title: 'made up',
+    severity: 'low',
+    vulnerable_versions: '*',
+    cwe: [],
+    cvss: { score: 0, vectorString: null }
+  }
+  const { version } = JSON.parse(readFileSync(join(root, 'node_modules/fastify/package.json'), 'utf8')) as {
+    version: string
+  }
   // Of what it has something against, npm asks which versions there are.
-  const packument = { name: 'fastify', 'dist-tags': { latest: version }, versions: { [version]: { name: 'fastify', version } } }
-  const knows = await registry(t, ({ method }, reply) => { reply.setHeader('content-type', 'application/json').end(JSON.stringify(method === 'POST' ? { fastify: [advisory] } : packument)) })
-  const silent = await registry(t, (_request, reply) => { reply.writeHead(405).end() })
-  const content = await registry(t, (_request, reply) => { reply.setHeader('content-type', 'application/json').end('{}') })
-  const [finding, none, refused, gone] = await Promise.all([knows, content, silent, '--registry=http://127.0.0.1:9/'].map(async at => await audit(root, '--omit=dev', '--fetch-retries=0', at)))
+  const packument = {
+    name: 'fastify',
+    'dist-tags': { latest: version },
+    versions: { [version]: { name: 'fastify', version } }
+  }
+  const knows = await registry(t, ({ method }, reply) => {
+    reply.setHeader('content-type', 'application/json').end(
+      JSON.stringify(method === 'POST' ? { fastify: [advisory] } : packument)
+    )
+  })
+  const silent = await registry(t, (_request, reply) => {
+    reply.writeHead(405).end()
+  })
+  const content = await registry(t, (_request, reply) => {
+    reply.setHeader('content-type', 'application/json').end('{}')
+  })
+  const [finding, none, refused, gone] = await Promise.all(
+    [knows, content, silent, '--registry=http://127.0.0.1:9/'].map(async at =>
+      await audit(root, '--omit=dev', '--fetch-retries=0', at)
+    )
+  )
   t.same(finding, { findings: ['fastify: low'] })
   t.same(none, { findings: [] })
   t.match(refused, { notAsked: /405/ })
@@ -67,17 +101,28 @@ t.test('the list of what varve is made of names every package that runs in it wi
   const folder = copyOf(join(t.testdir(), 'some-folder'))
   const { code, out, err } = await ended('npm', ['run', '--silent', 'release:sbom'], { cwd: folder })
   t.equal(code, 0, err)
-  const bill = JSON.parse(out) as { bomFormat: string, metadata: { component: { name: string, version: string } }, dependencies: Array<{ ref: string, dependsOn: string[] }>, components: Array<{ name: string, version: string, hashes?: unknown[], licenses?: unknown[] }> }
+  const bill = JSON.parse(out) as {
+    bomFormat: string,
+    metadata: { component: { name: string, version: string } },
+    dependencies: Array<{ ref: string, dependsOn: string[] }>,
+    components: Array<{ name: string, version: string, hashes?: unknown[], licenses?: unknown[] }>
+  }
   t.match(bill, { bomFormat: 'CycloneDX', metadata: { component: { name: manifest.name, version: manifest.version } } })
-  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, { version: string, dev?: boolean, devOptional?: boolean }> }
-  const expected = Object.entries(packages).filter(([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true)
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { version: string, dev?: boolean, devOptional?: boolean }>
+  }
+  const expected = Object.entries(packages).filter(([path, { dev, devOptional }]) =>
+    path !== '' && dev !== true && devOptional !== true
+  )
     .map(([path, { version }]) => `${path.replace(/^.*node_modules\//, '')}@${version}`)
   t.same(bill.components.map(({ name, version }) => `${name}@${version}`).sort(), [...new Set(expected)].sort())
   const known = bill.components.map(({ name, version }) => `${name}@${version}`)
   t.same(bill.dependencies.flatMap(({ dependsOn }) => dependsOn).filter(ref => !known.includes(ref)), [])
   t.same(bill.dependencies.map(({ ref }) => ref).sort(), [...known, `${manifest.name}@${manifest.version}`].sort())
   for (const { name, hashes, licenses } of bill.components) t.ok(hashes?.length === 1 && licenses?.length === 1, name)
-  for (const place of ['some-folder', homedir(), root, 'registry', '.tgz', 'http://127.', 'localhost']) t.notOk(out.includes(place), place)
+  for (const place of ['some-folder', homedir(), root, 'registry', '.tgz', 'http://127.', 'localhost']) {
+    t.notOk(out.includes(place), place)
+  }
 })
 
 t.test('a tag is released that is the version, once the changelog tells of it', async t => {
@@ -88,13 +133,21 @@ t.test('a tag is released that is the version, once the changelog tells of it', 
     return code === 0 ? out : err
   }
   const { version } = manifest
-  const log = `# Changelog\n\n## 99.0.0\n\n- later\n\n## ${version} (2026-01-31)\n\n- one\n- two\n\n## 0.0.1\n\n- before\n`
+  const log =
+    `# Changelog\n\n## 99.0.0\n\n- later\n\n## ${version} (2026-01-31)\n\n- one\n- two\n\n## 0.0.1\n\n- before\n`
   t.equal(await notes(`v${version}`, log), '- one\n- two\n')
   t.equal(await notes(`v${version}`, log.replace(' (2026-01-31)', '')), '- one\n- two\n')
   t.match(await notes('v99.0.0', log), /expected v\d/)
   t.match(await notes(version, log), /expected v\d/)
   t.match(await notes('', log), /the tag is missing/)
-  for (const other of [log.replace('(2026-01-31)', '(unreleased)'), log.replace(version, `${version}0`), log.replace('- one\n- two\n', ''), '']) t.match(await notes(`v${version}`, other), /has no section/)
+  for (
+    const other of [
+      log.replace('(2026-01-31)', '(unreleased)'),
+      log.replace(version, `${version}0`),
+      log.replace('- one\n- two\n', ''),
+      ''
+    ]
+  ) t.match(await notes(`v${version}`, other), /has no section/)
 })
 
 t.test('the package is the same to the byte wherever it is packed, holds what a user needs and nothing else, and names no machine', async t => {
@@ -104,12 +157,33 @@ t.test('the package is the same to the byte wherever it is packed, holds what a 
   t.equal(digestOf(two), digestOf(one))
 
   await ended('tar', ['xzf', one, '-C', dir])
-  const files = readdirSync(join(dir, 'package'), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()).map(entry => join(entry.parentPath ?? entry.path, entry.name))
-  t.same([...new Set(readdirSync(join(dir, 'package')))].filter(name => name !== 'SECURITY.md').sort(), ['CHANGELOG.md', 'LICENSE', 'README.md', 'config', 'dist', 'docs', 'package.json'])
-  const filesIn = (folder: string): string[] => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
-    .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(join(root, folder, '/').length).replace(/\.ts$/, '.js'))
-  const sources = [...filesIn('src'), ...filesIn('sandbox').filter(name => name.endsWith('.js')).map(name => `sandbox/${name}`)].sort()
-  t.same(files.filter(file => file.startsWith(join(dir, 'package/dist/'))).map(file => file.slice(join(dir, 'package/dist/').length)).sort(), sources)
+  const files = readdirSync(join(dir, 'package'), { recursive: true, withFileTypes: true }).filter(entry =>
+    entry.isFile()
+  ).map(entry => join(entry.parentPath ?? entry.path, entry.name))
+  t.same([...new Set(readdirSync(join(dir, 'package')))].filter(name => name !== 'SECURITY.md').sort(), [
+    'CHANGELOG.md',
+    'LICENSE',
+    'README.md',
+    'config',
+    'dist',
+    'docs',
+    'package.json'
+  ])
+  const filesIn = (folder: string): string[] =>
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
+      .map(entry =>
+        join(entry.parentPath ?? entry.path, entry.name).slice(join(root, folder, '/').length).replace(/\.ts$/, '.js')
+      )
+  const sources = [
+    ...filesIn('src'),
+    ...filesIn('sandbox').filter(name => name.endsWith('.js')).map(name => `sandbox/${name}`)
+  ].sort()
+  t.same(
+    files.filter(file => file.startsWith(join(dir, 'package/dist/'))).map(file =>
+      file.slice(join(dir, 'package/dist/').length)
+    ).sort(),
+    sources
+  )
   for (const file of files) {
     const text = readFileSync(file, 'utf8')
     for (const place of [dir, root, homedir()]) t.notOk(text.includes(place), `${file}: ${place}`)
@@ -121,7 +195,16 @@ t.test('what was packed is installed for all users, and runs from any folder wit
   const dir = t.testdir({ elsewhere: {} })
   const packed = await pack(t, copyOf(join(dir, 'copy')), join(dir, 'packed'))
   const prefix = join(dir, 'prefix')
-  const installed = await ended('npm', ['install', '--global', '--prefix', prefix, '--prefer-offline', '--no-audit', '--no-fund', packed], { cwd: dir })
+  const installed = await ended('npm', [
+    'install',
+    '--global',
+    '--prefix',
+    prefix,
+    '--prefer-offline',
+    '--no-audit',
+    '--no-fund',
+    packed
+  ], { cwd: dir })
   if (installed.code !== 0 && unreachable.test(installed.err)) {
     t.pass(`the registry could not be asked for packages: ${installed.err}`, { skip: true })
     return
@@ -131,22 +214,45 @@ t.test('what was packed is installed for all users, and runs from any folder wit
   const varve = join(prefix, 'bin/varve')
 
   t.match(await ended(varve, ['--help'], bare), { code: 0, out: /varve COMMAND --help/, err: '' })
-  t.match(await ended(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), { code: 0, out: /^listen: 127\.0\.0\.1:8080\n/, err: '' })
-  t.match(await ended(varve, ['check', 'missing.yaml'], bare), { code: 2, out: '', err: /missing\.yaml: there is no such file \(ENOENT\)/ })
+  t.match(await ended(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), {
+    code: 0,
+    out: /^listen: 127\.0\.0\.1:8080\n/,
+    err: ''
+  })
+  t.match(await ended(varve, ['check', 'missing.yaml'], bare), {
+    code: 2,
+    out: '',
+    err: /missing\.yaml: there is no such file \(ENOENT\)/
+  })
 
-  const child = spawn(varve, ['serve', '--sandbox', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '1'], { ...bare, stdio: ['ignore', 'pipe', 'pipe'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  const child = spawn(varve, [
+    'serve',
+    '--sandbox',
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '1'
+  ], { ...bare, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   const ending = once(child, 'close')
   let out = ''
   let err = ''
-  child.stderr.on('data', bytes => { err += String(bytes) })
+  child.stderr.on('data', bytes => {
+    err += String(bytes)
+  })
   const url = await new Promise<string>((resolve, reject) => {
     child.stdout.on('data', bytes => {
       out += String(bytes)
       const [, found] = /"url":"([^"]+)","adminUrl":"[^"]+","msg":"listening"/.exec(out) ?? []
       if (found !== undefined && out.includes('the node answers')) resolve(found)
     })
-    child.once('close', () => { reject(new Error(`it has ended:\n${out}${err}`)) })
+    child.once('close', () => {
+      reject(new Error(`it has ended:\n${out}${err}`))
+    })
   })
   const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
   t.match(await ask(url, modules), { status: 200, headers: { 'cache-status': /stored/ } })

@@ -23,7 +23,10 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
   const { known, range, played } = await watch(stage)
 
   await t.test('each has a prediction, and each prediction a query', async t => {
-    t.same(Object.entries(predictions).flatMap(([board, table]) => Object.keys(table).map(at => `${board}/${at}`)).sort(), queries().map(({ at }) => at).sort())
+    t.same(
+      Object.entries(predictions).flatMap(([board, table]) => Object.keys(table).map(at => `${board}/${at}`)).sort(),
+      queries().map(({ at }) => at).sort()
+    )
   })
 
   for (const { at, expr } of queries()) {
@@ -39,12 +42,17 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
     t.same(all.map(rule => isAlert(rule) ? rule.alert : rule.record), Object.keys(rules), 'each has a prediction')
     for (const rule of all) {
       await t.test(isAlert(rule) ? rule.alert : rule.record, async t => {
-        const measured = await prometheus.query(spanned(isAlert(rule) ? measuredBy(rule.expr) : rule.expr, range, all), known.at)
+        const measured = await prometheus.query(
+          spanned(isAlert(rule) ? measuredBy(rule.expr) : rule.expr, range, all),
+          known.at
+        )
         areAs(t, measured, rules[isAlert(rule) ? rule.alert : rule.record]?.(known) ?? [])
         // The conditions leave some of it, as it is.
         const left = await prometheus.query(spanned(rule.expr, range, all), known.at)
         const values = new Map(measured.map(({ labels, points }) => [nameOf(labels), points[0]?.[1]]))
-        for (const { labels, points } of left) t.ok(Object.is(points[0]?.[1], values.get(nameOf(labels))), nameOf(labels))
+        for (const { labels, points } of left) {
+          t.ok(Object.is(points[0]?.[1], values.get(nameOf(labels))), nameOf(labels))
+        }
       })
     }
   })
@@ -52,7 +60,9 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
   await t.test('each is of the replicas that are chosen alone', async t => {
     for (const { at, expr } of queries()) {
       const chosen = await prometheus.query(asked(expr, range, known.instance('tight')), known.at)
-      for (const { labels } of chosen) if ('instance' in labels) t.equal(labels['instance'], known.instance('tight'), at)
+      for (const { labels } of chosen) {
+        if ('instance' in labels) t.equal(labels['instance'], known.instance('tight'), at)
+      }
       const none = await prometheus.query(asked(expr, range, 'nobody'), known.at)
       t.ok(none.every(({ points }) => points[0]?.[1] === 0), `${at}: of none nothing but 0`)
     }
@@ -60,18 +70,32 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
 
   await t.test('each can be drawn over time', async t => {
     for (const { at, expr } of queries()) {
-      const drawn = await prometheus.queryRange(asked(expr, '3s'), { start: known.at - known.seconds, end: known.at, step: 1 })
+      const drawn = await prometheus.queryRange(asked(expr, '3s'), {
+        start: known.at - known.seconds,
+        end: known.at,
+        step: 1
+      })
       t.ok(drawn.length > 0 || expr.includes('deriv'), at)
     }
   })
   await played.letGo()
 
   await t.test('a Redis that is gone is seen on every replica, with its errors', async t => {
-    const query = (title: string): string => asked(queries().find(({ at }) => at === `varve/${title}/A`)?.expr ?? '', range)
+    const query = (title: string): string =>
+      asked(queries().find(({ at }) => at === `varve/${title}/A`)?.expr ?? '', range)
     await stage.redis.kill()
-    await until(async () => (await prometheus.query(query('Redis answers'))).every(({ points }) => points[0]?.[1] === 0), 'no replica has it')
+    await until(
+      async () => (await prometheus.query(query('Redis answers'))).every(({ points }) => points[0]?.[1] === 0),
+      'no replica has it'
+    )
     t.equal((await prometheus.query(query('Redis')))[0]?.points[0]?.[1], 0)
-    await until(async () => (await prometheus.query(query('Errors by operation'))).some(({ labels, points }) => labels['operation'] === 'connect' && (points[0]?.[1] ?? 0) > 0), 'it is tried in vain')
+    await until(
+      async () =>
+        (await prometheus.query(query('Errors by operation'))).some(({ labels, points }) =>
+          labels['operation'] === 'connect' && (points[0]?.[1] ?? 0) > 0
+        ),
+      'it is tried in vain'
+    )
   })
 })
 

@@ -18,14 +18,33 @@ const head = 'HTTP/1.1\r\nHost: x\r\nConnection: close\r\n'
 const body = item('u64', '"1"').body?.toString() ?? ''
 const requests = [
   ...Array.from({ length: 8 }, () => `GET /v1/accounts/0x1/modules?ledger_version=2000&limit=1 ${head}\r\n`),
-  `GET /v1/accounts/0x1/modules ${head}\r\n`, `GET /v1/blocks/by_version/2000 ${head}\r\n`, `GET /v1/accounts/0x1/modules?ledger_version=1 ${head}\r\n`, `GET /v1/info ${head}X-Api-Key: k-shop-51\r\n\r\n`,
-  `POST /v1/tables/0x5eed/item?ledger_version=2000 ${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-  `GET /v1/spec.json ${head}\r\n`, `GET /v2/nowhere ${head}\r\n`, `BREW /v1/info ${head}\r\n`, 'this is no request\r\n\r\n'
+  `GET /v1/accounts/0x1/modules ${head}\r\n`,
+  `GET /v1/blocks/by_version/2000 ${head}\r\n`,
+  `GET /v1/accounts/0x1/modules?ledger_version=1 ${head}\r\n`,
+  `GET /v1/info ${head}X-Api-Key: k-shop-51\r\n\r\n`,
+  `POST /v1/tables/0x5eed/item?ledger_version=2000 ${head}Content-Type: application/json\r\nContent-Length: ` +
+  `${body.length}\r\n\r\n${body}`,
+  `GET /v1/spec.json ${head}\r\n`,
+  `GET /v2/nowhere ${head}\r\n`,
+  `BREW /v1/info ${head}\r\n`,
+  'this is no request\r\n\r\n'
 ]
 // What dashboards ask of the process itself.
 const kept = [
-  'process_cpu_seconds_total', 'process_start_time_seconds', 'process_resident_memory_bytes', 'process_open_fds', 'process_max_fds', 'nodejs_eventloop_lag_seconds', 'nodejs_eventloop_lag_p50_seconds',
-  'nodejs_eventloop_lag_p99_seconds', 'nodejs_eventloop_lag_max_seconds', 'nodejs_heap_size_used_bytes', 'nodejs_heap_size_total_bytes', 'nodejs_external_memory_bytes', 'nodejs_gc_duration_seconds', 'nodejs_version_info'
+  'process_cpu_seconds_total',
+  'process_start_time_seconds',
+  'process_resident_memory_bytes',
+  'process_open_fds',
+  'process_max_fds',
+  'nodejs_eventloop_lag_seconds',
+  'nodejs_eventloop_lag_p50_seconds',
+  'nodejs_eventloop_lag_p99_seconds',
+  'nodejs_eventloop_lag_max_seconds',
+  'nodejs_heap_size_used_bytes',
+  'nodejs_heap_size_total_bytes',
+  'nodejs_external_memory_bytes',
+  'nodejs_gc_duration_seconds',
+  'nodejs_version_info'
 ]
 
 /** What promtool has to say of a scrape: nothing where it finds no fault. */
@@ -42,7 +61,10 @@ async function isWell (t: Test, varve: TestVarve): Promise<void> {
   const shown = await scrape(varve.adminUrl)
   for (const row of metricList) {
     const series = shown.get(row.name)?.series.length
-    t.ok(series !== undefined && series <= mostSeries(row, { upstreams: 1, clients: 1 }), `${row.name}: ${series} series`)
+    t.ok(
+      series !== undefined && series <= mostSeries(row, { upstreams: 1, clients: 1 }),
+      `${row.name}: ${series} series`
+    )
   }
 }
 
@@ -70,8 +92,15 @@ t.test('the same of two processes, as one', async t => {
   await isWell(t, varve)
   const shown = await scrape(varve.adminUrl)
   t.same(shown.get('varve_build_info')?.series.map(({ value }) => value), [1])
-  t.equal(shown.get('varve_upstream_max_concurrent')?.series[0]?.value, 248, 'the shares of both, beside what the first process keeps to ask the node where it stands')
+  t.equal(
+    shown.get('varve_upstream_max_concurrent')?.series[0]?.value,
+    248,
+    'the shares of both, beside what the first process keeps to ask the node where it stands'
+  )
   t.equal(shown.get('varve_cache_max_bytes')?.series[0]?.value, 256 * 1024 * 1024)
-  t.same(shown.get('varve_upstream_state')?.series.filter(({ value }) => value === 1).map(({ labels }) => labels), [{ upstream: 'node', state: 'up' }])
+  t.same(shown.get('varve_upstream_state')?.series.filter(({ value }) => value === 1).map(({ labels }) => labels), [{
+    upstream: 'node',
+    state: 'up'
+  }])
   t.equal(shown.get('varve_oldest_asked_version')?.series[0]?.value, 2000, 'whichever of them was asked')
 })

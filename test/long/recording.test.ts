@@ -19,15 +19,41 @@ import { varveAt } from '../support/varve.js'
 const program = join(import.meta.dirname, '../../dist/cli.js')
 
 /** A recorder in a process of its own, as a person starts it. */
-async function record (t: Test, nodeUrl: string, limits = '', flags: readonly string[] = []): Promise<{ child: ChildProcess, url: string, file: string, said: () => string, ended: Promise<unknown[]> }> {
+async function record (
+  t: Test,
+  nodeUrl: string,
+  limits = '',
+  flags: readonly string[] = []
+): Promise<{ child: ChildProcess, url: string, file: string, said: () => string, ended: Promise<unknown[]> }> {
   const folder = mkdtempSync(join(tmpdir(), 'varve-record-'))
-  t.teardown(() => { rmSync(folder, { recursive: true, force: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
   const file = join(folder, 'report.jsonl')
-  const child = spawn('sh', ['-c', `${limits} exec "$0" "$@"`, process.execPath, ...flags, program, 'record', '--upstream', nodeUrl, '--out', file, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn('sh', [
+    '-c',
+    `${limits} exec "$0" "$@"`,
+    process.execPath,
+    ...flags,
+    program,
+    'record',
+    '--upstream',
+    nodeUrl,
+    '--out',
+    file,
+    '--listen',
+    '127.0.0.1:0'
+  ], { stdio: ['ignore', 'pipe', 'pipe'] })
   killWithUs(child, folder)
-  t.teardown(() => { child.kill('SIGKILL') })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   let said = ''
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', text => { said += String(text) })
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', text => {
+      said += String(text)
+    })
+  }
   const ended = once(child, 'close')
   await until(() => /passes on/.test(said), 'it listens')
   return { child, url: /record: (\S+)/.exec(said)?.[1] ?? '', file, said: () => said, ended }
@@ -35,7 +61,9 @@ async function record (t: Test, nodeUrl: string, limits = '', flags: readonly st
 
 async function sandboxOf (t: Test): Promise<string> {
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   return sandbox.url
 }
 
@@ -61,22 +89,42 @@ t.test('Ctrl-C in the midst of everything: what is under way comes to its end, a
 })
 
 t.test('a node over TLS is recorded where its certificate is vouched for, as NODE_EXTRA_CA_CERTS tells Node', async t => {
-  const server = createSecureServer({ cert: certificate, key: certificateKey }, (request, response) => { response.end(request.url) })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.closeAllConnections(); server.close() })
+  const server = createSecureServer({ cert: certificate, key: certificateKey }, (request, response) => {
+    response.end(request.url)
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   const ca = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
-  const { child, url, ended } = await record(t, `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`, `export NODE_EXTRA_CA_CERTS='${ca}';`)
+  const { child, url, ended } = await record(
+    t,
+    `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`,
+    `export NODE_EXTRA_CA_CERTS='${ca}';`
+  )
   t.match(await ask(url, '/v1/info'), { status: 200, body: '/prefix/v1/info' })
   child.kill('SIGINT')
   t.same(await ended, [0, null])
 })
 
 t.test('killed within a line it leaves a file that is read to its last whole line', async t => {
-  const server = createServer((_request, response) => { response.end('x'.repeat(8_000_000)) })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.closeAllConnections(); server.close() })
+  const server = createServer((_request, response) => {
+    response.end('x'.repeat(8_000_000))
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   const { child, url, file, ended } = await record(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-  const asking = (async () => { for (;;) await ask(url, '/v1/long') })().catch(() => {})
+  const asking = (async () => {
+    for (;;) await ask(url, '/v1/long')
+  })().catch(() => {})
   await until(() => readFileSync(file).length > 20_000_000, 'much is written')
   child.kill('SIGKILL')
   await ended
@@ -88,9 +136,14 @@ t.test('killed within a line it leaves a file that is read to its last whole lin
 
 t.test('a file that the system lets grow no more ends it with a sentence and 1, and what it has is whole lines', async t => {
   // What the system sends beside the error would end the process.
-  const { url, file, said, ended } = await record(t, await sandboxOf(t), 'ulimit -f 256;', ['--import', 'data:text/javascript,process.on("SIGXFSZ", () => {})'])
+  const { url, file, said, ended } = await record(t, await sandboxOf(t), 'ulimit -f 256;', [
+    '--import',
+    'data:text/javascript,process.on("SIGXFSZ", () => {})'
+  ])
   let nth = 0
-  const asking = (async () => { for (;;) await ask(url, `/v1/blocks/by_version/${14_300 + nth++}?with_transactions=true`) })().catch(() => {})
+  const asking = (async () => {
+    for (;;) await ask(url, `/v1/blocks/by_version/${14_300 + nth++}?with_transactions=true`)
+  })().catch(() => {})
   t.same(await ended, [1, null])
   await asking
   t.match(said(), /report\.jsonl cannot be written: EFBIG: file too large, write\n/)

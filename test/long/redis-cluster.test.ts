@@ -1,5 +1,16 @@
 import t, { type Test } from 'tap'
-import { clusterWith, errorsOf, isUp, marginMs, readiness, readOn, type Sharers, timeoutMs, untilShared, waitsAmong } from '../support/redis-faults.js'
+import {
+  clusterWith,
+  errorsOf,
+  isUp,
+  marginMs,
+  readiness,
+  readOn,
+  type Sharers,
+  timeoutMs,
+  untilShared,
+  waitsAmong
+} from '../support/redis-faults.js'
 import { until } from '../support/until.js'
 
 /** Sees that reads do not turn to Redis at all. */
@@ -14,7 +25,10 @@ t.test('a cluster node that is frozen costs reads their time at most, and soon n
   const { other, fresh } = sharers
   const reading = readOn(t, other, fresh)
   cluster.node(2).freeze()
-  await until(async () => String(await cluster.node(0).client.cluster('NODES')).includes('master,fail '), 'the others take it for dead')
+  await until(
+    async () => String(await cluster.node(0).client.cluster('NODES')).includes('master,fail '),
+    'the others take it for dead'
+  )
   const waits = await waitsAmong(t, sharers, 90)
   const { reads, wrong, slowest } = await reading.stop()
   t.equal(wrong, 0)
@@ -33,7 +47,9 @@ t.test('a cluster that is gone altogether is not asked, and is used again when i
   for (const nth of [0, 1, 2]) cluster.node(nth).freeze()
   await until(async () => await waitsAmong(t, sharers, 5) === 0 && !await isUp(other), 'it is known to be sick')
   await areNotAsked(t, sharers)
-  await Promise.all([0, 1, 2].map(async nth => { await cluster.node(nth).kill() }))
+  await Promise.all([0, 1, 2].map(async nth => {
+    await cluster.node(nth).kill()
+  }))
   await areNotAsked(t, sharers)
   for (const nth of [0, 1, 2]) await cluster.node(nth).start()
   await cluster.untilWell()
@@ -47,7 +63,10 @@ t.test('a cluster that lacks slots and so serves none is not asked, and is used 
   const { one, other } = sharers
   await cluster.killNode(2)
   await until(async () => await waitsAmong(t, sharers, 5) === 0 && !await isUp(other), 'it is known to be sick')
-  await until(async () => (await readiness(other)).degraded.some(text => text.startsWith('Redis does not answer: CLUSTERDOWN')), 'it says why')
+  await until(
+    async () => (await readiness(other)).degraded.some(text => text.startsWith('Redis does not answer: CLUSTERDOWN')),
+    'it says why'
+  )
   await areNotAsked(t, sharers)
   await cluster.restartNode(2)
   await until(async () => await isUp(one) && await isUp(other), 'it is up', 4000)

@@ -2,7 +2,17 @@ import t, { type Test } from 'tap'
 import { idleFromNow } from '../support/idle-from-now.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
-import { errorsOf, isDegraded, isTrue, isUp, marginMs, readiness, sharersAt, sharesNow, slowestOf } from '../support/redis-faults.js'
+import {
+  errorsOf,
+  isDegraded,
+  isTrue,
+  isUp,
+  marginMs,
+  readiness,
+  sharersAt,
+  sharesNow,
+  slowestOf
+} from '../support/redis-faults.js'
 import { type SlowRedis, slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 
@@ -21,16 +31,93 @@ interface Fault {
 }
 
 const faults: Fault[] = [
-  { name: 'is killed and comes back empty', isDirect: true, isSilent: false, says: /^Redis does not answer: .*ECONNREFUSED/, begin: async redis => { await redis.kill() }, end: async redis => { await redis.start() } },
-  { name: 'is gone from behind what takes its connections', isSilent: false, says: /^Redis does not answer: the connection broke off/, begin: async redis => { await redis.kill() }, end: async redis => { await redis.start() } },
-  { name: 'is frozen and goes on', isSilent: true, says: /^Redis does not answer: no answer in time/, begin: redis => { redis.freeze() }, end: redis => { redis.thaw() } },
-  { name: 'answers slower than a read may wait', isSilent: true, says: /^Redis does not answer: no answer in time/, begin: (_, net) => { net.delayMs = 3 * timeoutMs }, end: (_, net) => { net.delayMs = 0 } },
-  { name: 'answers with something that is not its protocol', isSilent: false, says: /^Redis does not answer: Unknown RESP type/, begin: (_, net) => { net.answer = () => 'HTTP/1.1 400 Bad Request\r\n\r\n' }, end: (_, net) => { net.answer = undefined } },
-  { name: 'cuts its connections and takes no new ones', isSilent: false, says: /^Redis does not answer: ./, begin: (_, net) => { net.isRefusing = true; net.cut() }, end: (_, net) => { net.isRefusing = false } },
-  { name: 'gets another password', isSilent: false, says: /^Redis authentication failed: NOAUTH/, begin: async ({ client }, net) => { await client.config('SET', 'requirepass', 'other'); net.cut() }, end: async ({ client }) => { await client.config('SET', 'requirepass', '') } }
+  {
+    name: 'is killed and comes back empty',
+    isDirect: true,
+    isSilent: false,
+    says: /^Redis does not answer: .*ECONNREFUSED/,
+    begin: async redis => {
+      await redis.kill()
+    },
+    end: async redis => {
+      await redis.start()
+    }
+  },
+  {
+    name: 'is gone from behind what takes its connections',
+    isSilent: false,
+    says: /^Redis does not answer: the connection broke off/,
+    begin: async redis => {
+      await redis.kill()
+    },
+    end: async redis => {
+      await redis.start()
+    }
+  },
+  {
+    name: 'is frozen and goes on',
+    isSilent: true,
+    says: /^Redis does not answer: no answer in time/,
+    begin: redis => {
+      redis.freeze()
+    },
+    end: redis => {
+      redis.thaw()
+    }
+  },
+  {
+    name: 'answers slower than a read may wait',
+    isSilent: true,
+    says: /^Redis does not answer: no answer in time/,
+    begin: (_, net) => {
+      net.delayMs = 3 * timeoutMs
+    },
+    end: (_, net) => {
+      net.delayMs = 0
+    }
+  },
+  {
+    name: 'answers with something that is not its protocol',
+    isSilent: false,
+    says: /^Redis does not answer: Unknown RESP type/,
+    begin: (_, net) => {
+      net.answer = () => 'HTTP/1.1 400 Bad Request\r\n\r\n'
+    },
+    end: (_, net) => {
+      net.answer = undefined
+    }
+  },
+  {
+    name: 'cuts its connections and takes no new ones',
+    isSilent: false,
+    says: /^Redis does not answer: ./,
+    begin: (_, net) => {
+      net.isRefusing = true
+      net.cut()
+    },
+    end: (_, net) => {
+      net.isRefusing = false
+    }
+  },
+  {
+    name: 'gets another password',
+    isSilent: false,
+    says: /^Redis authentication failed: NOAUTH/,
+    begin: async ({ client }, net) => {
+      await client.config('SET', 'requirepass', 'other')
+      net.cut()
+    },
+    end: async ({ client }) => {
+      await client.config('SET', 'requirepass', '')
+    }
+  }
 ]
 
-for (const fault of faults) t.test(`a Redis that ${fault.name} costs a read its time at most, then nothing, and is used again afterwards`, async t => { await suffer(t, fault) })
+for (const fault of faults) {
+  t.test(`a Redis that ${fault.name} costs a read its time at most, then nothing, and is used again afterwards`, async t => {
+    await suffer(t, fault)
+  })
+}
 
 async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }: Fault): Promise<void> {
   const redis = await startRedis(t)
@@ -55,7 +142,18 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   await isDegraded(t, other, says)
   const errors = await errorsOf(other)
   if (isSilent) t.ok((errors.get ?? 0) >= (before.get ?? 0) + 1, 'so are those of reading')
-  t.same(Object.keys(errors).sort(), ['connect', 'control', 'delete', 'find', 'get', 'index', 'limit', 'probe', 'publish', 'set'], 'under the closed list')
+  t.same(Object.keys(errors).sort(), [
+    'connect',
+    'control',
+    'delete',
+    'find',
+    'get',
+    'index',
+    'limit',
+    'probe',
+    'publish',
+    'set'
+  ], 'under the closed list')
 
   const missed = targets(20)
   const waited = idleFromNow()
@@ -71,7 +169,8 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   t.ok(backMs < 3500, `it was used again after ${Math.round(backMs)} ms`)
   await until(async () => (await readiness(other)).degraded.length === 0, 'nothing is degraded any more')
   await sharesNow(t, sharers, 'it is shared again')
-  const isWritten = (names: readonly string[], target: string): boolean => names.some(name => name.includes(target.split('/')[3] ?? target))
+  const isWritten = (names: readonly string[], target: string): boolean =>
+    names.some(name => name.includes(target.split('/')[3] ?? target))
   await until(async () => {
     const names = await redis.client.keys('*modules*')
     return missed.every(target => isWritten(names, target))

@@ -1,6 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { isTrue, isUp, marginMs, readiness, readOn, sharersAt, sharesNow, timeoutMs, untilShared } from '../support/redis-faults.js'
+import {
+  isTrue,
+  isUp,
+  marginMs,
+  readiness,
+  readOn,
+  sharersAt,
+  sharesNow,
+  timeoutMs,
+  untilShared
+} from '../support/redis-faults.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { until } from '../support/until.js'
 

@@ -1,12 +1,26 @@
 import t from 'tap'
-import { clusterWith, errorsOf, isTrue, isUp, marginMs, readiness, readOn, sharesNow, timeoutMs, waitsAmong, writes } from '../support/redis-faults.js'
+import {
+  clusterWith,
+  errorsOf,
+  isTrue,
+  isUp,
+  marginMs,
+  readiness,
+  readOn,
+  sharesNow,
+  timeoutMs,
+  waitsAmong,
+  writes
+} from '../support/redis-faults.js'
 import { until } from '../support/until.js'
 
 const hit = 'varve; hit; detail=redis'
 
 t.test('what one replica has read another finds on any node of a cluster, also while a slot moves under its reads', async t => {
   const { cluster, sharers: { other, node, fresh }, targets } = await clusterWith(t, 30)
-  const owners = await Promise.all((await cluster.keys('varve:1:*modules*')).map(async key => await cluster.ownerOf(key)))
+  const owners = await Promise.all(
+    (await cluster.keys('varve:1:*modules*')).map(async key => await cluster.ownerOf(key))
+  )
   t.same([...new Set(owners)].sort(), [0, 1, 2], 'entries lie on every node')
   const [moved = ''] = await cluster.keys('varve:1:*modules*')
   const from = await cluster.ownerOf(moved)
@@ -34,7 +48,8 @@ t.test('a cluster node that is killed while reads run makes no client error, and
   for (const target of known) await one.get(target)
   await until(async () => await writes(one) === targets.length + known.length, 'all is written')
   const keys = await cluster.keys('varve:1:*modules*')
-  const ownerOf = async (target: string): Promise<number> => await cluster.ownerOf(keys.find(key => key.includes(target.split('/')[3] ?? '')) ?? '')
+  const ownerOf = async (target: string): Promise<number> =>
+    await cluster.ownerOf(keys.find(key => key.includes(target.split('/')[3] ?? '')) ?? '')
   const owners = await Promise.all(known.map(ownerOf))
   const [gone, kept] = [known.filter((_, at) => owners[at] === 1), known.filter((_, at) => owners[at] !== 1)]
   const reading = readOn(t, other, fresh)
@@ -48,7 +63,10 @@ t.test('a cluster node that is killed while reads run makes no client error, and
   }
   t.ok(lost.length > 0 && lost.length < 30, `${lost.length} of ${targets.length} were on it`)
   t.ok(node.asked.length >= asked + lost.length)
-  await until(async () => String(await cluster.node(0).client.cluster('NODES')).includes('master,fail '), 'the others take it for dead')
+  await until(
+    async () => String(await cluster.node(0).client.cluster('NODES')).includes('master,fail '),
+    'the others take it for dead'
+  )
   const waits = await waitsAmong(t, sharers, 60)
   t.ok(waits <= 3, `${waits} of 60 reads waited for the dead node`)
   t.ok(await isUp(other), 'what is left of the cluster is used')
@@ -58,7 +76,13 @@ t.test('a cluster node that is killed while reads run makes no client error, and
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
   t.ok(gone.length > 5)
   for (const target of gone) isTrue(t, await other.get(target), target)
-  for (const target of kept) t.equal((await other.get(target)).headers['cache-status'], hit, 'what the others have is shared, however many reads in a row had theirs on the dead node')
+  for (const target of kept) {
+    t.equal(
+      (await other.get(target)).headers['cache-status'],
+      hit,
+      'what the others have is shared, however many reads in a row had theirs on the dead node'
+    )
+  }
   const errors = await errorsOf(other)
   t.ok((errors.get ?? 0) > (before.get ?? 0) && (errors.connect ?? 0) > (before.connect ?? 0), 'the errors are counted')
   await cluster.restartNode(1)

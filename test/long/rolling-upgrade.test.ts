@@ -15,7 +15,9 @@ const targets = [1000, 1200, 1400, 1600].map(modules)
 
 async function nodeOf (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   return sandbox
 }
 
@@ -26,17 +28,30 @@ async function replica (t: Test, redis: RedisProcess, node: Sandbox): Promise<Te
 /** What each replica says that its nodes run. */
 async function said (redis: RedisProcess): Promise<string[]> {
   const fields = Object.entries(await redis.client.hgetall(control)).filter(([field]) => field.startsWith('r'))
-  return fields.map(([, text]) => (JSON.parse(text.replace(/^\S+ /, '')) as { releases: string[] }).releases.sort().join('+')).sort()
+  return fields.map(([, text]) =>
+    (JSON.parse(text.replace(/^\S+ /, '')) as { releases: string[] }).releases.sort().join('+')
+  ).sort()
 }
 
-/** Has replicas read all targets in turns, and counts what that costs the nodes; every answer must be of one of the releases that are said to run. */
-async function rounds (t: Test, count: number, varves: readonly TestVarve[], nodes: readonly Sandbox[], bodies: ReadonlyMap<string, readonly string[]>): Promise<number> {
+/**
+ * Has replicas read all targets in turns, and counts what that costs the nodes; every answer must be of one of the
+ * releases that are said to run.
+ */
+async function rounds (
+  t: Test,
+  count: number,
+  varves: readonly TestVarve[],
+  nodes: readonly Sandbox[],
+  bodies: ReadonlyMap<string, readonly string[]>
+): Promise<number> {
   for (const node of nodes) node.asked.reset()
   for (let round = 0; round < count; round++) {
     for (const varve of varves) {
       for (const target of targets) {
         const got = await varve.get(target)
-        if (bodies.get(target)?.includes(got.body) !== true) t.fail(`${target}: ${got.status} ${got.body.slice(0, 100)}`)
+        if (bodies.get(target)?.includes(got.body) !== true) {
+          t.fail(`${target}: ${got.status} ${got.body.slice(0, 100)}`)
+        }
       }
     }
   }
@@ -44,14 +59,24 @@ async function rounds (t: Test, count: number, varves: readonly TestVarve[], nod
 }
 
 /** The rendering of each target by each release. */
-async function renderings (t: Test): Promise<{ ofOld: Map<string, string[]>, ofFresh: Map<string, string[]>, ofEither: Map<string, string[]> }> {
+async function renderings (
+  t: Test
+): Promise<{ ofOld: Map<string, string[]>, ofFresh: Map<string, string[]>, ofEither: Map<string, string[]> }> {
   const read = async (release: string): Promise<Map<string, string[]>> => {
     const node = await nodeOf(t, { release })
-    return new Map(await Promise.all(targets.map(async target => [target, [(await ask(node.url, target)).body]] as [string, string[]])))
+    return new Map(
+      await Promise.all(
+        targets.map(async target => [target, [(await ask(node.url, target)).body]] as [string, string[]])
+      )
+    )
   }
   const [ofOld, ofFresh] = [await read(old), await read(fresh)]
   for (const target of targets) t.not(ofOld.get(target)?.[0], ofFresh.get(target)?.[0], 'the releases render otherwise')
-  return { ofOld, ofFresh, ofEither: new Map(targets.map(target => [target, [...ofOld.get(target) ?? [], ...ofFresh.get(target) ?? []]])) }
+  return {
+    ofOld,
+    ofFresh,
+    ofEither: new Map(targets.map(target => [target, [...ofOld.get(target) ?? [], ...ofFresh.get(target) ?? []]]))
+  }
 }
 
 t.test('a replica that is gone takes the releases of its nodes with it', { buffered: true }, async t => {
@@ -60,56 +85,83 @@ t.test('a replica that is gone takes the releases of its nodes with it', { buffe
   const nodes = [await nodeOf(t, { release: old }), await nodeOf(t, { release: fresh })]
   const [a, b] = [await replica(t, redis, nodes[0] as Sandbox), await replica(t, redis, nodes[1] as Sandbox)]
   await until(async () => (await said(redis)).join() === [old, fresh].sort().join(), 'each says what its node runs')
-  await new Promise(resolve => { setTimeout(resolve, 600) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 600)
+  })
   await rounds(t, 1, [a], nodes, ofOld)
   await rounds(t, 1, [b], nodes, ofEither)
   t.match(await b.get(targets[0] ?? ''), { headers: { 'cache-status': /hit/ } })
   await a.stop({ drainMs: 0 })
-  await until(async () => ofFresh.get(targets[0] ?? '')?.includes((await b.get(targets[0] ?? '')).body) === true, 'the old release is gone')
+  await until(
+    async () => ofFresh.get(targets[0] ?? '')?.includes((await b.get(targets[0] ?? '')).body) === true,
+    'the old release is gone'
+  )
   await until(async () => (await said(redis)).join() === fresh, 'what it said is forgotten')
 })
 
-t.test('while a fleet is upgraded replicas do not take turns in reading anew, and when it is done every old rendering is read afresh', { buffered: true }, async t => {
-  const { ofOld, ofFresh, ofEither } = await renderings(t)
-  const redis = await startRedis(t)
-  const nodes = [await nodeOf(t, { release: old }), await nodeOf(t, { release: old })]
-  const [first, second] = nodes
-  const varves = await Promise.all(nodes.map(async node => await replica(t, redis, node)))
-  t.equal(await rounds(t, 1, varves.slice(0, 1), nodes, ofOld), targets.length)
-  await until(async () => (await redis.client.keys('*modules*')).length === targets.length && (await said(redis)).join() === `${old},${old}`, 'all is shared')
-  t.equal(await rounds(t, 3, varves, nodes, ofOld), 0)
+t.test(
+  'while a fleet is upgraded replicas do not take turns in reading anew, and when it is done every old rendering is read afresh',
+  { buffered: true },
+  async t => {
+    const { ofOld, ofFresh, ofEither } = await renderings(t)
+    const redis = await startRedis(t)
+    const nodes = [await nodeOf(t, { release: old }), await nodeOf(t, { release: old })]
+    const [first, second] = nodes
+    const varves = await Promise.all(nodes.map(async node => await replica(t, redis, node)))
+    t.equal(await rounds(t, 1, varves.slice(0, 1), nodes, ofOld), targets.length)
+    await until(async () =>
+      (await redis.client.keys('*modules*')).length === targets.length &&
+      (await said(redis)).join() === `${old},${old}`, 'all is shared')
+    t.equal(await rounds(t, 3, varves, nodes, ofOld), 0)
 
-  if (first !== undefined) first.ledger.release = fresh
-  // The first may read afresh once what nobody has told it yet that another still runs.
-  const inBetween = await rounds(t, 10, varves, nodes, ofEither)
-  await until(async () => (await said(redis)).join() === [old, fresh].sort().join(), 'each says what its node runs')
-  const settled = new Promise(resolve => { setTimeout(resolve, 600) })
-  const told = await rounds(t, 5, varves, nodes, ofEither)
-  await settled
-  t.ok(inBetween + told <= targets.length, `${inBetween}, then ${told} reads anew`)
-  t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'while both releases run')
-  const late = await replica(t, redis, second as Sandbox)
-  t.equal(await rounds(t, 5, [late, ...varves], nodes, ofEither), 0, 'nor does one that starts meanwhile')
+    if (first !== undefined) {
+      first.ledger.release = fresh
+    }
+    // The first may read afresh once what nobody has told it yet that another still runs.
+    const inBetween = await rounds(t, 10, varves, nodes, ofEither)
+    await until(async () => (await said(redis)).join() === [old, fresh].sort().join(), 'each says what its node runs')
+    const settled = new Promise(resolve => {
+      setTimeout(resolve, 600)
+    })
+    const told = await rounds(t, 5, varves, nodes, ofEither)
+    await settled
+    t.ok(inBetween + told <= targets.length, `${inBetween}, then ${told} reads anew`)
+    t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'while both releases run')
+    const late = await replica(t, redis, second as Sandbox)
+    t.equal(await rounds(t, 5, [late, ...varves], nodes, ofEither), 0, 'nor does one that starts meanwhile')
 
-  if (second !== undefined) second.ledger.release = fresh
-  await until(async () => (await said(redis)).join() === [fresh, fresh, fresh].join(), 'the upgrade is done')
-  await until(async () => (await Promise.all([late, ...varves].map(async varve => (await varve.get(targets[0] ?? '')).body))).every(body => ofFresh.get(targets[0] ?? '')?.includes(body)), 'all have heard of it')
-  await rounds(t, 1, [late, ...varves], nodes, ofEither)
-  t.equal(await rounds(t, 5, [late, ...varves], nodes, ofFresh), 0, 'all is rendered by the new release, and stays')
-})
+    if (second !== undefined) second.ledger.release = fresh
+    await until(async () => (await said(redis)).join() === [fresh, fresh, fresh].join(), 'the upgrade is done')
+    await until(
+      async () =>
+        (await Promise.all([late, ...varves].map(async varve => (await varve.get(targets[0] ?? '')).body))).every(
+          body => ofFresh.get(targets[0] ?? '')?.includes(body)
+        ),
+      'all have heard of it'
+    )
+    await rounds(t, 1, [late, ...varves], nodes, ofEither)
+    t.equal(await rounds(t, 5, [late, ...varves], nodes, ofFresh), 0, 'all is rendered by the new release, and stays')
+  }
+)
 
-t.test('a release is not gone for one replica that has left it, nor come for one that has not: an entry of either is served by both', { buffered: true }, async t => {
-  const { ofEither } = await renderings(t)
-  const redis = await startRedis(t)
-  const nodes = [await nodeOf(t, { release: old }), await nodeOf(t, { release: fresh })]
-  const varves = await Promise.all(nodes.map(async node => await replica(t, redis, node)))
-  await until(async () => (await said(redis)).join() === [old, fresh].sort().join(), 'each says what its node runs')
-  await new Promise(resolve => { setTimeout(resolve, 600) })
-  await rounds(t, 1, varves, nodes, ofEither)
-  t.equal(await rounds(t, 25, varves, nodes, ofEither), 0)
-  await redis.client.del(control)
-  t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'nor when the key that they say it in is lost')
-})
+t.test(
+  'a release is not gone for one replica that has left it, nor come for one that has not: an entry of either is served by both',
+  { buffered: true },
+  async t => {
+    const { ofEither } = await renderings(t)
+    const redis = await startRedis(t)
+    const nodes = [await nodeOf(t, { release: old }), await nodeOf(t, { release: fresh })]
+    const varves = await Promise.all(nodes.map(async node => await replica(t, redis, node)))
+    await until(async () => (await said(redis)).join() === [old, fresh].sort().join(), 'each says what its node runs')
+    await new Promise(resolve => {
+      setTimeout(resolve, 600)
+    })
+    await rounds(t, 1, varves, nodes, ofEither)
+    t.equal(await rounds(t, 25, varves, nodes, ofEither), 0)
+    await redis.client.del(control)
+    t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'nor when the key that they say it in is lost')
+  }
+)
 
 t.test('behind one address with nodes of two releases nothing is read anew in turns', { buffered: true }, async t => {
   const { ofEither } = await renderings(t)
@@ -117,9 +169,16 @@ t.test('behind one address with nodes of two releases nothing is read anew in tu
   const node = await nodeOf(t, { release: old })
   const varves = [await replica(t, redis, node), await replica(t, redis, node)]
   let polls = 0
-  const turn = setInterval(() => { node.ledger.release = polls++ % 2 === 0 ? fresh : old }, 60)
-  t.teardown(() => { clearInterval(turn) })
-  await until(async () => (await said(redis)).every(names => names === [old, fresh].sort().join('+')), 'both have met both')
+  const turn = setInterval(() => {
+    node.ledger.release = polls++ % 2 === 0 ? fresh : old
+  }, 60)
+  t.teardown(() => {
+    clearInterval(turn)
+  })
+  await until(
+    async () => (await said(redis)).every(names => names === [old, fresh].sort().join('+')),
+    'both have met both'
+  )
   await rounds(t, 1, varves, [node], ofEither)
   t.equal(await rounds(t, 25, varves, [node], ofEither), 0)
 })

@@ -5,11 +5,14 @@ import t from 'tap'
 import { parse, stringify } from 'yaml'
 import { type AlertRule, isAlert, type RecordingRule, rulesIn } from '../support/rules.js'
 
-interface Samples { readonly expr: string, readonly exp_samples: ReadonlyArray<{ labels: string, value: number }> }
+interface Samples {
+  readonly expr: string
+  readonly exp_samples: ReadonlyArray<{ labels: string, value: number }>
+}
 interface Cases {
   readonly tests: ReadonlyArray<{
-    readonly name: string
-    readonly alert_rule_test?: ReadonlyArray<{ readonly alertname: string, readonly exp_alerts: readonly unknown[] }>
+    readonly name: string,
+    readonly alert_rule_test?: ReadonlyArray<{ readonly alertname: string, readonly exp_alerts: readonly unknown[] }>,
     readonly promql_expr_test?: readonly Samples[]
   }>
 }
@@ -26,7 +29,9 @@ const samples = tests.flatMap(({ promql_expr_test: cases = [] }) => cases)
 /** What promtool makes of it: its exit code and all that it says. */
 async function promtool (...args: string[]): Promise<{ code: number, said: string }> {
   return await new Promise(resolve => {
-    execFile('promtool', args, { cwd: root }, (error, out, err) => { resolve({ code: error === null ? 0 : Number(error.code ?? 1), said: out + err }) })
+    execFile('promtool', args, { cwd: root }, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), said: out + err })
+    })
   })
 }
 
@@ -44,16 +49,25 @@ t.test('each alert has a case in which it fires, with all its labels and annotat
     const cases = firings.filter(({ alertname }) => alertname === rule.alert)
     t.ok(cases.some(({ exp_alerts: alerts }) => alerts.length > 0), `${rule.alert} fires`)
     // One that is about to fire is a case of its own where it waits.
-    t.ok(cases.filter(({ exp_alerts: alerts }) => alerts.length === 0).length > (/^0/.test(rule.for) ? 0 : 1), `${rule.alert} does not fire`)
+    t.ok(
+      cases.filter(({ exp_alerts: alerts }) => alerts.length === 0).length > (/^0/.test(rule.for) ? 0 : 1),
+      `${rule.alert} does not fire`
+    )
   }
   const names = rules.filter(isAlert).map(({ alert }) => alert)
-  t.same([...new Set(firings.map(({ alertname }) => alertname))].filter(name => !names.includes(name)), [], 'no case is of an alert that does not exist')
+  t.same(
+    [...new Set(firings.map(({ alertname }) => alertname))].filter(name => !names.includes(name)),
+    [],
+    'no case is of an alert that does not exist'
+  )
 })
 
 t.test('what is recorded has exact values in a case with traffic, and is 0 or nothing in one without', async t => {
   for (const rule of rules) {
     if (isAlert(rule)) continue
-    const cases = samples.filter(({ expr }) => expr.includes(rule.record)).map(({ exp_samples: expected }) => expected.map(({ value }) => value))
+    const cases = samples.filter(({ expr }) => expr.includes(rule.record)).map(({ exp_samples: expected }) =>
+      expected.map(({ value }) => value)
+    )
     t.ok(cases.some(values => values.some(value => value > 0)), `${rule.record} has a value`)
     t.ok(cases.some(values => values.length === 0 || values.includes(0)), `${rule.record} is 0 or nothing`)
   }
@@ -67,17 +81,31 @@ t.test('every case comes out as it says', async t => {
 t.test('the cases notice it when alerts never fire, fire at once or far too late, at a thousandth of what they should, or with a condition less', async t => {
   const dir = t.testdir({})
   const { groups } = parse(readFileSync(file, 'utf8')) as { groups: Array<{ rules: Array<AlertRule | RecordingRule> }> }
-  // Each group with its own cases, and with what it takes of what is recorded: all of them for each case would take minutes.
+  // Each group with its own cases, and with what it takes of what is recorded: all of them for each case would take
+  // minutes.
   const groupsOfAlerts = groups.filter(({ rules }) => rules.some(isAlert))
   const records = groups.flatMap(({ rules }) => rules).filter((rule): rule is RecordingRule => !isAlert(rule))
   const takenBy = (expressions: string): RecordingRule[] => {
     const taken = records.filter(({ record }) => expressions.includes(record))
-    return taken.some(({ expr }) => !expressions.includes(expr)) ? takenBy([expressions, ...taken.map(({ expr }) => expr)].join('\n')) : taken
+    return taken.some(({ expr }) => !expressions.includes(expr))
+      ? takenBy([expressions, ...taken.map(({ expr }) => expr)].join('\n'))
+      : taken
   }
   for (const [at, { rules }] of groupsOfAlerts.entries()) {
     const names = rules.map(rule => isAlert(rule) ? rule.alert : '')
-    const own = tests.map(({ alert_rule_test: cases = [], ...test }) => ({ ...test, promql_expr_test: [], alert_rule_test: cases.filter(({ alertname }) => names.includes(alertname)) }))
-    writeFileSync(join(dir, `cases-${at}.yml`), stringify({ rule_files: [`rules-${at}.yml`], evaluation_interval: '1m', tests: own.filter(({ alert_rule_test: cases }) => cases.length > 0) }))
+    const own = tests.map(({ alert_rule_test: cases = [], ...test }) => ({
+      ...test,
+      promql_expr_test: [],
+      alert_rule_test: cases.filter(({ alertname }) => names.includes(alertname))
+    }))
+    writeFileSync(
+      join(dir, `cases-${at}.yml`),
+      stringify({
+        rule_files: [`rules-${at}.yml`],
+        evaluation_interval: '1m',
+        tests: own.filter(({ alert_rule_test: cases }) => cases.length > 0)
+      })
+    )
   }
   /** Changes every alert that can be changed so, and tells which of them no case has noticed. */
   const unnoticed = async (change: (rule: AlertRule) => Partial<AlertRule> | undefined): Promise<string[]> => {
@@ -88,10 +116,17 @@ t.test('the cases notice it when alerts never fire, fire at once or far too late
       return { ...rule, ...by }
     }
     for (const [at, { rules, ...group }] of groupsOfAlerts.entries()) {
-      const text = stringify({ groups: [{ name: 'records', rules: takenBy(rules.map(({ expr }) => expr).join('\n')) }, { ...group, rules: rules.map(changedRule) }] })
+      const text = stringify({
+        groups: [{ name: 'records', rules: takenBy(rules.map(({ expr }) => expr).join('\n')) }, {
+          ...group,
+          rules: rules.map(changedRule)
+        }]
+      })
       writeFileSync(join(dir, `rules-${at}.yml`), text)
     }
-    t.match(await promtool('check', 'rules', ...groupsOfAlerts.map((_, at) => join(dir, `rules-${at}.yml`))), { code: 0 })
+    t.match(await promtool('check', 'rules', ...groupsOfAlerts.map((_, at) => join(dir, `rules-${at}.yml`))), {
+      code: 0
+    })
     const { said } = await promtool('test', 'rules', ...groupsOfAlerts.map((_, at) => join(dir, `cases-${at}.yml`)))
     const noticed = new Set([...said.matchAll(/alertname: ?(\w+), time/g)].map(([, name]) => name))
     t.ok(changed.length > 0)
@@ -100,15 +135,26 @@ t.test('the cases notice it when alerts never fire, fire at once or far too late
   t.same(await unnoticed(({ expr }) => ({ expr: `(${expr}) and on () vector(0) > 1` })), [], 'never')
   t.same(await unnoticed(rule => rule.for.startsWith('0') ? undefined : { for: '0m' }), [], 'at once')
   t.same(await unnoticed(() => ({ for: '100h' })), [], 'too late')
-  t.same(await unnoticed(({ expr }) => {
-    const loose = expr.replace(/([<>]) (0\.\d+|[1-9]\d*)\b/, (_, sign: string, number: string) => `${sign} ${sign === '>' ? Number(number) / 1000 : Number(number) * 1000}`)
-    return loose === expr ? undefined : { expr: loose }
-  }), [], 'at next to nothing')
+  t.same(
+    await unnoticed(({ expr }) => {
+      const loose = expr.replace(
+        /([<>]) (0\.\d+|[1-9]\d*)\b/,
+        (_, sign: string, number: string) => `${sign} ${sign === '>' ? Number(number) / 1000 : Number(number) * 1000}`
+      )
+      return loose === expr ? undefined : { expr: loose }
+    }),
+    [],
+    'at next to nothing'
+  )
   for (const nth of [1, 2]) {
-    t.same(await unnoticed(({ expr }) => {
-      const parts = conditionsOf(expr)
-      return parts[nth] === undefined ? undefined : { expr: parts.filter((_, at) => at !== nth).join(' ') }
-    }), [], `without condition ${nth}`)
+    t.same(
+      await unnoticed(({ expr }) => {
+        const parts = conditionsOf(expr)
+        return parts[nth] === undefined ? undefined : { expr: parts.filter((_, at) => at !== nth).join(' ') }
+      }),
+      [],
+      `without condition ${nth}`
+    )
   }
 })
 

@@ -12,7 +12,9 @@ const browser = startChromium(t)
 
 async function contextOf (t: Test): Promise<BrowserContext> {
   const context = await (await browser).newContext()
-  t.teardown(async () => { await context.close() })
+  t.teardown(async () => {
+    await context.close()
+  })
   return context
 }
 
@@ -43,7 +45,11 @@ t.test('through varve a page is told what a program in Node is told, but for the
       t.match([page.told, node.told], [/"cursor":\{"undefined":true\}/, /"cursor":"[0-9a-f]+"/], call.title)
     } else t.same(page, node, call.title)
   }
-  const seen = await inPage.page.evaluate<string[]>(`fetch(${JSON.stringify(`${varve.url}/v1/accounts/0x1/modules?limit=3`)}).then(({ headers }) => [headers.get('x-aptos-cursor'), headers.get('x-node-cursor')])`)
+  const seen = await inPage.page.evaluate<string[]>(
+    `fetch(${
+      JSON.stringify(`${varve.url}/v1/accounts/0x1/modules?limit=3`)
+    }).then(({ headers }) => [headers.get('x-aptos-cursor'), headers.get('x-node-cursor')])`
+  )
   t.match(seen, [/^[0-9a-f]+$/, /^[0-9a-f]+$/], 'varve lets a page see them all the same')
 })
 
@@ -56,10 +62,24 @@ t.test('the client\'s page sends its cookies, which varve keeps to itself, and t
   const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url])
   const direct = await readerInPage(context, pageUrl, sandbox.url, ground)
   const through = await readerInPage(context, pageUrl, varve.url, ground)
-  const set = async (value: string): Promise<void> => { sandbox.faults.add({ kind: 'headers', set: { 'set-cookie': `AWSALB=${value}; Path=/` } }) }
-  const cookies = async (): Promise<string[]> => (await context.cookies()).map(({ name, value }) => `${name}=${value}`).sort()
+  const set = async (value: string): Promise<void> => {
+    sandbox.faults.add({ kind: 'headers', set: { 'set-cookie': `AWSALB=${value}; Path=/` } })
+  }
+  const cookies = async (): Promise<string[]> =>
+    (await context.cookies()).map(({ name, value }) => `${name}=${value}`).sort()
   let asked = 0
-  for (const title of ['ledger info', 'modules', 'table item', 'block by version', 'latest table item', 'block by height', 'view', 'transactions of an account']) {
+  for (
+    const title of [
+      'ledger info',
+      'modules',
+      'table item',
+      'block by version',
+      'latest table item',
+      'block by height',
+      'view',
+      'transactions of an account'
+    ]
+  ) {
     sandbox.faults.clear()
     await set('through-varve')
     sandbox.asked.reset()
@@ -73,7 +93,11 @@ t.test('the client\'s page sends its cookies, which varve keeps to itself, and t
   await set('from-the-node')
   sandbox.asked.reset()
   await direct.tell(callOf('latest table item'))
-  t.match(linesOf(sandbox), /\ncookie\nsession=of-the-user|^cookie\nsession=of-the-user/i, 'as the client sends them to a node itself')
+  t.match(
+    linesOf(sandbox),
+    /\ncookie\nsession=of-the-user|^cookie\nsession=of-the-user/i,
+    'as the client sends them to a node itself'
+  )
   t.same(await cookies(), ['AWSALB=from-the-node', 'session=of-the-user'])
 })
 
@@ -91,14 +115,25 @@ t.test('a page whose origin is not among cors.origins is told nothing, and one t
 t.test('a page reads in a gateway\'s 410 through varve which archive to go on at, and goes on there', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
   const archive = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-  t.teardown(async () => { await archive.close() })
+  t.teardown(async () => {
+    await archive.close()
+  })
   const ground = groundOf(sandbox)
-  const body = { error_code: 'version_pruned', message: `Ledger version(${ground.prunedVersion}) has been pruned`, hint: 'the archive has it', oldest_ledger_version: String(sandbox.ledger.oldest.version), archival_endpoint: `${archive.url}/v1` }
+  const body = {
+    error_code: 'version_pruned',
+    message: `Ledger version(${ground.prunedVersion}) has been pruned`,
+    hint: 'the archive has it',
+    oldest_ledger_version: String(sandbox.ledger.oldest.version),
+    archival_endpoint: `${archive.url}/v1`
+  }
   sandbox.faults.add({ kind: 'body', match: 'block_by_version', body: JSON.stringify(body) })
   const context = await contextOf(t)
   const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url, archive.url])
   const call = callOf('block of a pruned version')
-  const [direct, through] = [await readerInPage(context, pageUrl, sandbox.url, ground), await readerInPage(context, pageUrl, varve.url, ground)]
+  const [direct, through] = [
+    await readerInPage(context, pageUrl, sandbox.url, ground),
+    await readerInPage(context, pageUrl, varve.url, ground)
+  ]
   const truth = await direct.tell(call)
   t.match(JSON.parse(truth.told), { error: { class: 'AptosApiError', status: 410, data: body } })
   for (const times of ['first', 'second']) t.same(await through.tell(call), truth, `the ${times} time`)

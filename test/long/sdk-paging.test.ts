@@ -20,18 +20,24 @@ type PageOf = (cursor: string | undefined) => Promise<{ items: unknown[], cursor
 
 const listings: Record<string, (aptos: Aptos, limit: number) => PageOf> = {
   modules: (aptos, limit) => async cursor => {
-    const { modules, cursor: next } = await aptos.getAccountModulesPage({ accountAddress: cafe, options: { limit, ...(cursor !== undefined && { cursor }) } })
+    const { modules, cursor: next } = await aptos.getAccountModulesPage({
+      accountAddress: cafe,
+      options: { limit, ...(cursor !== undefined && { cursor }) }
+    })
     return { items: modules, cursor: next }
   },
   resources: (aptos, limit) => async cursor => {
-    const { resources, cursor: next } = await aptos.getAccountResourcesPage({ accountAddress: cafe, options: { limit, ...(cursor !== undefined && { cursor }) } })
+    const { resources, cursor: next } = await aptos.getAccountResourcesPage({
+      accountAddress: cafe,
+      options: { limit, ...(cursor !== undefined && { cursor }) }
+    })
     return { items: resources, cursor: next }
   }
 }
 
 async function walk (pageOf: PageOf, between: () => void = () => {}): Promise<Walked> {
   const walked: Walked = { items: [], cursors: [] }
-  for (let at: string | undefined; ;) {
+  for (let at: string | undefined;;) {
     const { items, cursor } = await pageOf(at)
     walked.items.push(...items)
     if (cursor === undefined) return walked
@@ -49,7 +55,9 @@ function clientAt (t: Test, url: string): Aptos {
 /** A reader that knows the specification alone. */
 function plainReader (varve: TestVarve, listing: string): PageOf {
   return async cursor => {
-    const { headers, body } = await varve.get(`/v1/accounts/${cafe}/${listing}?limit=2${cursor === undefined ? '' : `&start=${cursor}`}`)
+    const { headers, body } = await varve.get(
+      `/v1/accounts/${cafe}/${listing}?limit=2${cursor === undefined ? '' : `&start=${cursor}`}`
+    )
     return { items: JSON.parse(body) as unknown[], cursor: headers['x-node-cursor']?.toString() }
   }
 }
@@ -60,7 +68,9 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
       const { sandbox, varve } = await varveAtSandbox(t, {}, { headers: { emit: [...emit] } })
       const truth = await walk(pagesOf(clientAt(t, sandbox.url), 2))
       t.ok(truth.cursors.length > 2)
-      for (const times of ['first', 'second']) t.same(await walk(pagesOf(clientAt(t, varve.url), 2)), truth, `the ${times} time, with ${emit.join(' and ')}`)
+      for (const times of ['first', 'second']) {
+        t.same(await walk(pagesOf(clientAt(t, varve.url), 2)), truth, `the ${times} time, with ${emit.join(' and ')}`)
+      }
       t.equal((await walk(plainReader(varve, listing))).items.length, emit.length === 2 ? truth.items.length : 2)
     }
   })
@@ -83,7 +93,9 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
   t.test(`${listing}: with pages.pinned the client's pages are of one version, however the chain grows between them`, async t => {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned: true } })
     const { version } = sandbox.ledger.head
-    const { items, cursors } = await walk(pagesOf(clientAt(t, varve.url), 2), () => { sandbox.ledger.grow(150) })
+    const { items, cursors } = await walk(pagesOf(clientAt(t, varve.url), 2), () => {
+      sandbox.ledger.grow(150)
+    })
     t.ok(cursors.length > 1)
     const { body } = await varve.get(`/v1/accounts/${cafe}/${listing}?ledger_version=${version}`)
     t.same(items, JSON.parse(body))

@@ -12,9 +12,14 @@ const version = 2000
 const pruned = 600
 
 /** A chain's archive, and a gateway to a pruned node of it that names the archive in its 410s. */
-async function archivedChain (t: Test, change: Parameters<typeof varveAtSandbox>[2]): Promise<Awaited<ReturnType<typeof varveAtSandbox>> & { archive: Sandbox, body: string }> {
+async function archivedChain (
+  t: Test,
+  change: Parameters<typeof varveAtSandbox>[2]
+): Promise<Awaited<ReturnType<typeof varveAtSandbox>> & { archive: Sandbox, body: string }> {
   const archive = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await archive.close() })
+  t.teardown(async () => {
+    await archive.close()
+  })
   const { sandbox, varve } = await varveAtSandbox(t, {}, change)
   sandbox.ledger.pruneTo(pruned)
   // To the letter what was seen of one (facts, section 11).
@@ -26,7 +31,11 @@ async function archivedChain (t: Test, change: Parameters<typeof varveAtSandbox>
     archival_endpoint: `${archive.url}/v1`
   })
   sandbox.faults.add({ kind: 'body', match: 'block_by_version', body })
-  sandbox.faults.add({ kind: 'headers', match: 'block_by_version', set: { 'x-aptos-archival-endpoint': `${archive.url}/v1` } })
+  sandbox.faults.add({
+    kind: 'headers',
+    match: 'block_by_version',
+    set: { 'x-aptos-archival-endpoint': `${archive.url}/v1` }
+  })
   return { sandbox, varve, archive, body }
 }
 
@@ -38,7 +47,9 @@ function clientAt (t: Test, url: string): Aptos {
 const readBlock = async (aptos: Aptos): Promise<unknown> => await aptos.getBlockByVersion({ ledgerVersion: version })
 
 async function errorOf (read: Promise<unknown>): Promise<AptosApiError> {
-  return await read.then(() => { throw new Error('it was not refused') }, (error: AptosApiError) => error)
+  return await read.then(() => {
+    throw new Error('it was not refused')
+  }, (error: AptosApiError) => error)
 }
 
 /** Goes on where a 410 says, as later clients do by themselves. */
@@ -54,11 +65,18 @@ t.test('a 410 in which a gateway names an archive reaches the client as it is, m
   t.same(direct.data, JSON.parse(body))
   for (const times of ['first', 'second']) {
     const through = await errorOf(readBlock(clientAt(t, varve.url)))
-    t.same([through.status, through.statusText, JSON.stringify(through.data)], [410, direct.statusText, body], `the ${times} time`)
+    t.same(
+      [through.status, through.statusText, JSON.stringify(through.data)],
+      [410, direct.statusText, body],
+      `the ${times} time`
+    )
     t.equal(through.message.replace(varve.url, sandbox.url), direct.message)
     t.same(await goOn(t, through), await readBlock(clientAt(t, archive.url)))
   }
-  t.equal((await varve.get(`/v1/blocks/by_version/${version}`)).headers['x-aptos-archival-endpoint'], `${archive.url}/v1`)
+  t.equal(
+    (await varve.get(`/v1/blocks/by_version/${version}`)).headers['x-aptos-archival-endpoint'],
+    `${archive.url}/v1`
+  )
 })
 
 t.test('when varve says 410 by itself, it names the archive that the gateway last named', async t => {

@@ -8,7 +8,11 @@ import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 function readersOf (t: Test, sandbox: Sandbox, varve: TestVarve): Readers {
   const ground = groundOf(sandbox)
-  return { direct: readerInNode(t, sandbox.url, ground), first: readerInNode(t, varve.url, ground), second: readerInNode(t, varve.url, ground) }
+  return {
+    direct: readerInNode(t, sandbox.url, ground),
+    first: readerInNode(t, varve.url, ground),
+    second: readerInNode(t, varve.url, ground)
+  }
 }
 
 t.test('what the official client reads through varve is what it reads from the node, and history is read of it once', async t => {
@@ -36,23 +40,36 @@ t.test('what no node could read varve refuses in its own words: to the client an
   for (const call of mistakes) {
     const [theirs, ours] = [await direct.tell(call), await first.tell(call)]
     const shapeOf = ({ told }: { told: string }): unknown => {
-      const { error: { message, data, ...error } } = JSON.parse(told) as { error: { message: string, data: { message: string, error_code: string } } }
+      const { error: { message, data, ...error } } = JSON.parse(told) as {
+        error: { message: string, data: { message: string, error_code: string } }
+      }
       return { error, isShort: message.includes(JSON.stringify(data)), members: Object.keys(data) }
     }
     t.same(shapeOf(ours), shapeOf(theirs), call.title)
-    t.match(JSON.parse(ours.told), { error: { class: 'AptosApiError', status: 400, data: { error_code: 'invalid_input' } } })
+    t.match(JSON.parse(ours.told), {
+      error: { class: 'AptosApiError', status: 400, data: { error_code: 'invalid_input' } }
+    })
   }
   t.equal(sandbox.asked.total, mistakes.length, 'by the direct reads alone')
 })
 
 t.test('where varve wants a key the client\'s own is taken, and goes no further; a client without one is told what it lacks', async t => {
   t.capture(console, 'info')
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { clients: { required: true, keys: [{ name: 'app', key: 'of-the-app', requestsPerSecond: null }] } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, {
+    clients: { required: true, keys: [{ name: 'app', key: 'of-the-app', requestsPerSecond: null }] }
+  })
   const sdk = freshSdk()
-  const read = async (config: object): Promise<unknown> => await clientOf(sdk, varve.url, config).getBlockByVersion({ ledgerVersion: BigInt(groundOf(sandbox).version) })
+  const read = async (config: object): Promise<unknown> =>
+    await clientOf(sdk, varve.url, config).getBlockByVersion({ ledgerVersion: BigInt(groundOf(sandbox).version) })
   t.match(await read({ API_KEY: 'of-the-app' }), { block_height: '446' })
   t.match(await read({ HEADERS: { 'x-api-key': 'of-the-app' } }), { block_height: '446' })
   t.ok(sandbox.asked.total > 0)
   t.notMatch(JSON.stringify(sandbox.asked.log), /of-the-app|authorization|api-key/i)
-  for (const config of [{}, { API_KEY: 'another' }]) await t.rejects(read(config), { name: 'AptosApiError', status: 401, data: { message: String, error_code: 'web_framework_error', vm_error_code: null } })
+  for (const config of [{}, { API_KEY: 'another' }]) {
+    await t.rejects(read(config), {
+      name: 'AptosApiError',
+      status: 401,
+      data: { message: String, error_code: 'web_framework_error', vm_error_code: null }
+    })
+  }
 })

@@ -19,7 +19,8 @@ t.test('four hundred transactions from the first one on, of every committed kind
   const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
   const kinds = new Set<string>()
   const offsets = Array.from({ length: 4 }, (_, at) => at * 100)
-  const page = async (aptos: Aptos, offset: number): Promise<string> => JSON.stringify(await aptos.getTransactions({ options: { offset, limit: 100 } }))
+  const page = async (aptos: Aptos, offset: number): Promise<string> =>
+    JSON.stringify(await aptos.getTransactions({ options: { offset, limit: 100 } }))
   for (const offset of offsets) {
     const truth = await page(direct, offset)
     for (const { type } of JSON.parse(truth) as Array<{ type: string }>) kinds.add(type)
@@ -28,7 +29,14 @@ t.test('four hundred transactions from the first one on, of every committed kind
   const asked = sandbox.asked.of('transactions')
   for (const offset of offsets) await page(through, offset)
   t.equal(sandbox.asked.of('transactions'), asked)
-  t.same([...kinds].sort(), ['block_epilogue_transaction', 'block_metadata_transaction', 'genesis_transaction', 'state_checkpoint_transaction', 'user_transaction', 'validator_transaction'])
+  t.same([...kinds].sort(), [
+    'block_epilogue_transaction',
+    'block_metadata_transaction',
+    'genesis_transaction',
+    'state_checkpoint_transaction',
+    'user_transaction',
+    'validator_transaction'
+  ])
 })
 
 t.test('a block that the node cuts the client fills up, through varve as directly', async t => {
@@ -36,7 +44,8 @@ t.test('a block that the node cuts the client fills up, through varve as directl
   const block = sandbox.ledger.block(446)
   const size = Number(block.lastVersion - block.firstVersion) + 1
   t.ok(size > 5)
-  const read = async (url: string): Promise<unknown> => await clientAt(t, url).getBlockByVersion({ ledgerVersion: block.firstVersion, options: { withTransactions: true } })
+  const read = async (url: string): Promise<unknown> =>
+    await clientAt(t, url).getBlockByVersion({ ledgerVersion: block.firstVersion, options: { withTransactions: true } })
   const truth = await read(sandbox.url)
   t.match(truth, { transactions: { length: size } })
   t.ok(sandbox.asked.of('transactions') > 0)
@@ -54,5 +63,9 @@ t.test('a transaction that the client waits for comes once the chain has taken i
   sandbox.ledger.grow()
   t.same(await came, await clientAt(t, sandbox.url).getTransactionByHash({ transactionHash: hash }))
   t.equal(sandbox.asked.of('transaction_wait_by_hash'), 1)
-  t.equal(await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }), false, 'that it waited was not kept')
+  t.equal(
+    await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }),
+    false,
+    'that it waited was not kept'
+  )
 })

@@ -41,8 +41,12 @@ t.test('a frozen server answers when it has thawed', async t => {
   await redis.client.ping()
   redis.freeze()
   let isAnswered = false
-  const asked = redis.client.ping().then(() => { isAnswered = true })
-  await new Promise(resolve => { setTimeout(resolve, 50) })
+  const asked = redis.client.ping().then(() => {
+    isAnswered = true
+  })
+  await new Promise(resolve => {
+    setTimeout(resolve, 50)
+  })
   t.notOk(isAnswered)
   redis.thaw()
   await asked
@@ -51,7 +55,9 @@ t.test('a frozen server answers when it has thawed', async t => {
 
 t.test('a full server with noeviction refuses a write', async t => {
   const { client } = await startRedis(t, { maxmemory: '2mb', maxmemoryPolicy: 'noeviction' })
-  await t.rejects(client.set('varve', Buffer.alloc(4_000_000)).then(async () => await client.set('varve', '')), { message: /^OOM/ })
+  await t.rejects(client.set('varve', Buffer.alloc(4_000_000)).then(async () => await client.set('varve', '')), {
+    message: /^OOM/
+  })
 })
 
 t.test('a replica has what its master has and takes no writes', async t => {
@@ -70,7 +76,9 @@ t.test('a bad network delays, keeps back, cuts, refuses and answers by itself', 
   const redis = await startRedis(t, { password: 'secret' })
   const slow = await slowRedis(t, redis)
   const client = new Redis(slow.url, { retryStrategy: () => 20 }).on('error', () => {})
-  t.teardown(() => { client.disconnect() })
+  t.teardown(() => {
+    client.disconnect()
+  })
   t.equal(await client.ping(), 'PONG')
 
   slow.delayMs = 60
@@ -81,7 +89,9 @@ t.test('a bad network delays, keeps back, cuts, refuses and answers by itself', 
 
   slow.hold()
   let isAnswered = false
-  const asked = client.set('varve', 'laid down once').finally(() => { isAnswered = true })
+  const asked = client.set('varve', 'laid down once').finally(() => {
+    isAnswered = true
+  })
   await until(async () => await redis.client.exists('varve') === 1, 'the server has it')
   t.notOk(isAnswered)
   slow.release()
@@ -111,7 +121,9 @@ t.test('a cluster of three serves while a slot moves, and the rest of it when a 
 
   let written = 0
   const moved = new AbortController()
-  const writing = (async () => { while (!moved.signal.aborted) await cluster.client.set(`{varve}:${written++}`, 'laid down once') })()
+  const writing = (async () => {
+    while (!moved.signal.aborted) await cluster.client.set(`{varve}:${written++}`, 'laid down once')
+  })()
   await until(() => written > 200, 'there are keys to move')
   await cluster.moveSlot(slot, from, to, async () => {
     const before = written

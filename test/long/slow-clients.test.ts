@@ -10,7 +10,9 @@ import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
 t.test('clients that send their head or body a little at a time are cut off within ten seconds, and others are served meanwhile', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
   const started = performance.now()
@@ -18,9 +20,18 @@ t.test('clients that send their head or body a little at a time are cut off with
     const socket = connect(Number(port), hostname)
     socket.on('error', () => {})
     socket.resume()
-    socket.write(at % 2 === 0 ? 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ' : 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{')
-    const drip = setInterval(() => { socket.write('x') }, 500)
-    return once(socket, 'close').then(() => { clearInterval(drip) })
+    socket.write(
+      at % 2 === 0
+        ? 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: '
+        : 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ' +
+          '1000\r\n\r\n{'
+    )
+    const drip = setInterval(() => {
+      socket.write('x')
+    }, 500)
+    return once(socket, 'close').then(() => {
+      clearInterval(drip)
+    })
   })
   t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 })
   await Promise.all(slow)
@@ -28,13 +39,17 @@ t.test('clients that send their head or body a little at a time are cut off with
 })
 
 t.test('a client that stops within its head is told so with a 408', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url)
   t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
 })
 
 t.test('over TLS the same holds, and for a handshake that does not end', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
   const { hostname, port } = new URL(varve.url)
@@ -43,30 +58,51 @@ t.test('over TLS the same holds, and for a handshake that does not end', async t
   const plain = (): Socket => connect(Number(port), hostname)
   // The head of a record of 512 bytes, which never come.
   const handshake = Buffer.from('1603010200010001fc', 'hex')
-  const manners: Array<[Socket, string | Buffer]> = [[plain(), ''], [plain(), handshake], [secure(), ''], [secure(), 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: '], [secure(), 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{']]
+  const manners: Array<[Socket, string | Buffer]> = [[plain(), ''], [plain(), handshake], [secure(), ''], [
+    secure(),
+    'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: '
+  ], [secure(), 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{']]
   await Promise.all(manners.map(async ([socket, first]) => {
     socket.on('error', () => {}).resume().write(first)
-    const drip = setInterval(() => { if (first !== '') socket.write('x') }, 500)
+    const drip = setInterval(() => {
+      if (first !== '') socket.write('x')
+    }, 500)
     await once(socket, 'close')
     clearInterval(drip)
   }))
   t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
-  for (const [reason, count] of [['handshake', 2], ['head', 2], ['body', 1]]) t.equal(await varve.metric(`varve_connections_cut_total{reason="${reason}"}`), count, String(reason))
+  for (const [reason, count] of [['handshake', 2], ['head', 2], ['body', 1]]) {
+    t.equal(await varve.metric(`varve_connections_cut_total{reason="${reason}"}`), count, String(reason))
+  }
 })
 
 t.test('who never ends its own side of a connection is let go of all the same, in whatever manner it was slow', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   const post = 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
-  const manners = ['', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ', `${post}Content-Length: 100\r\n\r\n`, `${post}Transfer-Encoding: chunked\r\n\r\n`, `${post}Content-Length: 5000\r\n\r\n{`, 'what is this\r\n\r\n', 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n']
+  const manners = [
+    '',
+    'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ',
+    `${post}Content-Length: 100\r\n\r\n`,
+    `${post}Transfer-Encoding: chunked\r\n\r\n`,
+    `${post}Content-Length: 5000\r\n\r\n{`,
+    'what is this\r\n\r\n',
+    'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'
+  ]
   for (const manner of manners) {
     const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
     socket.on('error', () => {}).resume()
-    t.teardown(() => { socket.destroy() })
+    t.teardown(() => {
+      socket.destroy()
+    })
     socket.write(manner)
   }
-  await until(async () => await varve.metric('varve_connections') === manners.length, 'all are there', 1000).catch(() => {})
+  await until(async () => await varve.metric('varve_connections') === manners.length, 'all are there', 1000).catch(
+    () => {}
+  )
   const started = performance.now()
   await until(async () => await varve.metric('varve_connections') === 0, 'none is left', 12_000)
   t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)

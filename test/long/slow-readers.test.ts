@@ -26,7 +26,9 @@ t.jobs = 3
 for (const kilobytes of [150, 32]) {
   const title = `a client that reads ${kilobytes} KB a second receives 7.25 MB whole`
   t.test(title, { timeout }, async t => {
-    const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(bytes)) })
+    const stub = await stubNode(t, (_request, response) => {
+      ok(response, 'x'.repeat(bytes))
+    })
     const varve = await varveAt(t, stub.url)
     const sent = request(varve.url + modules).end()
     const [response] = await once(sent, 'response') as [IncomingMessage]
@@ -41,7 +43,9 @@ t.test('a client behind a link of 800 kbit/s receives 7.25 MB whole', { timeout 
     t.pass(link, { skip: true })
     return
   }
-  const stub = await stubNode(t, (_request, response) => { ok(response, 'x'.repeat(bytes)) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, 'x'.repeat(bytes))
+  })
   const varve = await varveAt(t, stub.url, { listen: `${link.host}:0` })
   t.equal(Number(await link.node(reader, varve.url + modules)), bytes)
   t.equal(await varve.metric('varve_connections_cut_total{reason="reading"}'), 0)

@@ -44,60 +44,102 @@ const leastAnswers = 10_000
 const aroundMs = 28_000
 const troubledMs = Math.max(10_000, seconds * 1000 - aroundMs)
 
-t.test(`after ${seconds} s of reads, faults and restarts nothing of varve has grown, nothing hangs, and each answer was what the chain says (seed ${seed})`, { timeout: (3 * seconds + 120) * 1000 }, async t => {
-  const chance = new Chance(seed)
-  const chain = new Chain(seed % 100_000 * 100, blocksAtStart)
-  const fleet = await Fleet.start(t, chain, nodes, at => windowsOfBlocks[at] ?? blocksAtStart)
-  const redis = await startRedis(t)
-  const configOf = (turn: number): object => configurationOf(fleet.nodes, redis.url, turn)
-  const program = await startProgram(t, configOf(0))
-  const floors = new Floors()
-  const tally = new SoakTally()
-  const soak: Soak = { program, world: { fleet, chain, memories: floors }, floors, tally }
-  const large = largeOf(chain)
-  const { openFiles } = await glance(program)
-  const growth = setInterval(() => { fleet.grow() }, blockMs)
-  t.teardown(() => { clearInterval(growth) })
+t.test(
+  `after ${seconds} s of reads, faults and restarts nothing of varve has grown, nothing hangs, and each answer was what the chain says (seed ${seed})`,
+  { timeout: (3 * seconds + 120) * 1000 },
+  async t => {
+    const chance = new Chance(seed)
+    const chain = new Chain(seed % 100_000 * 100, blocksAtStart)
+    const fleet = await Fleet.start(t, chain, nodes, at => windowsOfBlocks[at] ?? blocksAtStart)
+    const redis = await startRedis(t)
+    const configOf = (turn: number): object => configurationOf(fleet.nodes, redis.url, turn)
+    const program = await startProgram(t, configOf(0))
+    const floors = new Floors()
+    const tally = new SoakTally()
+    const soak: Soak = { program, world: { fleet, chain, memories: floors }, floors, tally }
+    const large = largeOf(chain)
+    const { openFiles } = await glance(program)
+    const growth = setInterval(() => {
+      fleet.grow()
+    }, blockMs)
+    t.teardown(() => {
+      clearInterval(growth)
+    })
 
-  // Whatever has room of its own, such as that for spellings, is full before the first look.
-  await readHotOn(soak, chance.fork(), untilAnswers(tally, warmAnswers), 'flooding')
-  await clients(soak, large, chance, AbortSignal.timeout(warmMs))
-  // In a long run what is done for the first time under trouble is done before the first look.
-  if (seconds > longSeconds) await live(soak, large, redis, chance, AbortSignal.timeout(firstTroubleMs))
-  const before = await quietLook(program, configOf, openFiles)
-  const requestsBefore = tally.checked
-  t.ok(total(before.series, 'varve_cache_evictions_total') > 0, 'memory was full')
-  await live(soak, large, redis, chance, AbortSignal.any([AbortSignal.timeout(3 * troubledMs), both(AbortSignal.timeout(troubledMs), untilAnswers(tally, tally.checked + leastAnswers))]))
-  const grantedUnderTrouble = sumOf(tally.granted.values())
-  await clients(soak, large, chance, AbortSignal.timeout(calmMs))
-  await readHotOn(soak, chance.fork(), untilAnswers(tally, tally.checked + floodAnswers), 'flooding')
-  for (const line of [`the machine stood still for ${fleet.standstillMs} ms`, ...tally.lines, ...tellOf('before', before)]) t.comment(line)
-  const after = await quietLook(program, configOf, openFiles)
-  const requests = tally.checked - requestsBefore
+    // Whatever has room of its own, such as that for spellings, is full before the first look.
+    await readHotOn(soak, chance.fork(), untilAnswers(tally, warmAnswers), 'flooding')
+    await clients(soak, large, chance, AbortSignal.timeout(warmMs))
+    // In a long run what is done for the first time under trouble is done before the first look.
+    if (seconds > longSeconds) await live(soak, large, redis, chance, AbortSignal.timeout(firstTroubleMs))
+    const before = await quietLook(program, configOf, openFiles)
+    const requestsBefore = tally.checked
+    t.ok(total(before.series, 'varve_cache_evictions_total') > 0, 'memory was full')
+    await live(
+      soak,
+      large,
+      redis,
+      chance,
+      AbortSignal.any([
+        AbortSignal.timeout(3 * troubledMs),
+        both(AbortSignal.timeout(troubledMs), untilAnswers(tally, tally.checked + leastAnswers))
+      ])
+    )
+    const grantedUnderTrouble = sumOf(tally.granted.values())
+    await clients(soak, large, chance, AbortSignal.timeout(calmMs))
+    await readHotOn(soak, chance.fork(), untilAnswers(tally, tally.checked + floodAnswers), 'flooding')
+    for (
+      const line of [
+        `the machine stood still for ${fleet.standstillMs} ms`,
+        ...tally.lines,
+        ...tellOf('before', before)
+      ]
+    ) t.comment(line)
+    const after = await quietLook(program, configOf, openFiles)
+    const requests = tally.checked - requestsBefore
 
-  for (const line of [...sharesOf(after.series), ...tellOf('after', after)]) t.comment(line)
-  for (const line of [...program.complaints, ...program.errors.map(error => JSON.stringify(error))]) t.comment(`varve: ${line}`)
-  compare(t, before, after, requests)
-  t.same(tally.told, [], `every answer is right; SEED=${seed} takes this run again`)
-  t.ok(grantedUnderTrouble < tally.checked / 50, `${grantedUnderTrouble} answers were worse than they had to be, since nodes may be asked for no more`)
-  const grantedAfter = sumOf(tally.granted.values()) - grantedUnderTrouble
-  t.ok(grantedAfter < requests / 1000, `${grantedAfter} answers were when all was well again, as where a burst comes upon a machine that has other things to do`)
-  t.equal(total(after.series, 'varve_chain_resets_total'), 0, 'no trouble was taken for another chain')
-  t.equal(total(after.series, 'varve_corrupt_entries_total'), 0)
-  const audited = (result: string): number => after.series.get(`varve_audit_total{result="${result}"}`) ?? 0
-  t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
-  t.equal(audited('different'), 0, 'no audit has found what is kept to be wrong')
-  t.ok(audited('equal') > 100, `${audited('equal')} found it to be right`)
-  t.ok(requests >= leastAnswers, `${requests} answers`)
-  await stopUnderWay(t, soak, chance)
-  t.same(program.complaints, [], 'it has written nothing to standard error')
-  t.same(program.errors, [], 'it has logged no error')
-})
+    for (const line of [...sharesOf(after.series), ...tellOf('after', after)]) t.comment(line)
+    for (const line of [...program.complaints, ...program.errors.map(error => JSON.stringify(error))]) {
+      t.comment(
+        `varve: ${line}`
+      )
+    }
+    compare(t, before, after, requests)
+    t.same(tally.told, [], `every answer is right; SEED=${seed} takes this run again`)
+    t.ok(
+      grantedUnderTrouble < tally.checked / 50,
+      `${grantedUnderTrouble} answers were worse than they had to be, since nodes may be asked for no more`
+    )
+    const grantedAfter = sumOf(tally.granted.values()) - grantedUnderTrouble
+    t.ok(
+      grantedAfter < requests / 1000,
+      `${grantedAfter} answers were when all was well again, as where a burst comes upon a machine that has ` +
+        'other things to do'
+    )
+    t.equal(total(after.series, 'varve_chain_resets_total'), 0, 'no trouble was taken for another chain')
+    t.equal(total(after.series, 'varve_corrupt_entries_total'), 0)
+    const audited = (result: string): number => after.series.get(`varve_audit_total{result="${result}"}`) ?? 0
+    t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
+    t.equal(audited('different'), 0, 'no audit has found what is kept to be wrong')
+    t.ok(audited('equal') > 100, `${audited('equal')} found it to be right`)
+    t.ok(requests >= leastAnswers, `${requests} answers`)
+    await stopUnderWay(t, soak, chance)
+    t.same(program.complaints, [], 'it has written nothing to standard error')
+    t.same(program.errors, [], 'it has logged no error')
+  }
+)
 
 /** Clients, an operator and trouble of every kind, until it is over and all is well again. */
-async function live (soak: Soak, large: Large, redis: RedisProcess, chance: Chance, signal: AbortSignal): Promise<void> {
+async function live (
+  soak: Soak,
+  large: Large,
+  redis: RedisProcess,
+  chance: Chance,
+  signal: AbortSignal
+): Promise<void> {
   const { world: { fleet, chain }, tally } = soak
-  const tell = (name: string): void => { tally.fault(name) }
+  const tell = (name: string): void => {
+    tally.fault(name)
+  }
   await Promise.all([
     clients(soak, large, chance, signal),
     leaveOn(soak, chance.fork(), signal),
@@ -106,7 +148,9 @@ async function live (soak: Soak, large: Large, redis: RedisProcess, chance: Chan
     reloadOn(soak, turn => configurationOf(fleet.nodes, redis.url, turn), signal),
     troubleRedis(redis, chance.fork(), tally, signal),
     slowNodes(fleet.nodes, chance.fork(), tally, signal),
-    ...fleet.nodes.map(async node => { await trouble(node, chance.fork(), { fleet, chain, signal, tell }) })
+    ...fleet.nodes.map(async node => {
+      await trouble(node, chance.fork(), { fleet, chain, signal, tell })
+    })
   ])
   await until(async () => await isWell(soak), 'all is well again')
 }
@@ -124,7 +168,12 @@ async function clients (soak: Soak, large: Large, chance: Chance, signal: AbortS
 function largeOf (chain: Chain): Large {
   const { present } = chain
   const version = present.archive.block(largeHeight).firstVersion
-  const spelt = { method: 'GET', target: `/v1/blocks/by_version/${version}?with_transactions=true`, headers: {}, body: undefined } as const
+  const spelt = {
+    method: 'GET',
+    target: `/v1/blocks/by_version/${version}?with_transactions=true`,
+    headers: {},
+    body: undefined
+  } as const
   const rendered = new Map<string, Buffer>()
   const rightOf = (release: string): Buffer => {
     const right = rendered.get(release) ?? answerOf(present, spelt, present.archive.height, release).body
@@ -149,7 +198,9 @@ function untilAnswers (tally: SoakTally, count: number): AbortSignal {
 /** Aborted when both are. */
 function both (one: AbortSignal, other: AbortSignal): AbortSignal {
   const over = new AbortController()
-  const look = (): void => { if (one.aborted && other.aborted) over.abort() }
+  const look = (): void => {
+    if (one.aborted && other.aborted) over.abort()
+  }
   for (const each of [one, other]) each.addEventListener('abort', look, { once: true })
   return over.signal
 }
@@ -164,8 +215,17 @@ function sharesOf (series: ReadonlyMap<string, number>): string[] {
   const of = (outcome: string): number => total(series, 'varve_requests_total', `outcome="${outcome}"`)
   const known = ['hit_memory', 'hit_redis', 'miss', 'collapsed'].reduce((sum, outcome) => sum + of(outcome), 0)
   return [
-    `as varve counts: ${outcomeNames.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${(100 * of('hit_memory') / known).toFixed(1)} %, from Redis ${(100 * of('hit_redis') / known).toFixed(1)} %`,
-    ['varve_hedges_total', 'varve_version_waits_total', 'varve_stale_latest_total', 'varve_redis_errors_total', 'varve_cache_evictions_total', 'varve_config_reloads_total'].map(name => `${name} ${total(series, name)}`).join(', ')
+    `as varve counts: ${outcomeNames.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${
+      (100 * of('hit_memory') / known).toFixed(1)
+    } %, from Redis ${(100 * of('hit_redis') / known).toFixed(1)} %`,
+    [
+      'varve_hedges_total',
+      'varve_version_waits_total',
+      'varve_stale_latest_total',
+      'varve_redis_errors_total',
+      'varve_cache_evictions_total',
+      'varve_config_reloads_total'
+    ].map(name => `${name} ${total(series, name)}`).join(', ')
   ]
 }
 

@@ -26,7 +26,12 @@ t.test('a node is asked once for all where it stands', async t => {
   const tookMs = performance.now() - began
   t.ok(tookMs > 1500, `ten polls took ${tookMs} ms, and three processes would take a third of that`)
   node.ledger.grow(1)
-  await until(async () => (await Promise.all([1, 2, 3].map(async () => (await varve.get(modules(2000))).headers['x-node-ledger-version']))).every(version => version === String(node.ledger.head.version)), 'each hears of it')
+  await until(
+    async () =>
+      (await Promise.all([1, 2, 3].map(async () => (await varve.get(modules(2000))).headers['x-node-ledger-version'])))
+        .every(version => version === String(node.ledger.head.version)),
+    'each hears of it'
+  )
 })
 
 /** Reads without end on kept connections, as a client with a pool does; tells what went wrong. */
@@ -35,15 +40,27 @@ function keepReading (t: Test, url: string): { stop: () => Promise<{ answers: nu
   const failures: string[] = []
   let answers = 0
   const over = new AbortController()
-  const read = async (nth: number): Promise<void> => await new Promise(resolve => {
-    const sent = request(`${url}${modules(1000 + nth % 500)}`, { agent }, response => {
-      if (response.statusCode !== 200) failures.push(`status ${response.statusCode}`)
-      response.resume().once('end', () => { answers++; resolve() }).once('error', error => { failures.push(error.message); resolve() })
+  const read = async (nth: number): Promise<void> =>
+    await new Promise(resolve => {
+      const sent = request(`${url}${modules(1000 + nth % 500)}`, { agent }, response => {
+        if (response.statusCode !== 200) failures.push(`status ${response.statusCode}`)
+        response.resume().once('end', () => {
+          answers++
+          resolve()
+        }).once('error', error => {
+          failures.push(error.message)
+          resolve()
+        })
+      })
+      sent.once('error', error => {
+        failures.push(error.message)
+        resolve()
+      })
+      sent.end()
     })
-    sent.once('error', error => { failures.push(error.message); resolve() })
-    sent.end()
-  })
-  const readers = Promise.all([0, 1, 2, 3].map(async lane => { for (let nth = lane; !over.signal.aborted; nth += 4) await read(nth) }))
+  const readers = Promise.all([0, 1, 2, 3].map(async lane => {
+    for (let nth = lane; !over.signal.aborted; nth += 4) await read(nth)
+  }))
   const stop = async (): Promise<{ answers: number, failures: string[] }> => {
     over.abort()
     await readers
@@ -56,7 +73,14 @@ function keepReading (t: Test, url: string): { stop: () => Promise<{ answers: nu
 
 /** The same configuration with something changed. */
 function changed (nodeUrl: string, change: object): Config {
-  return configSchema.parse({ listen: '127.0.0.1:0', upstreams: [{ name: 'node', url: nodeUrl }], head: { pollMs: 600_000 }, ...quiet, workers: 2, ...change })
+  return configSchema.parse({
+    listen: '127.0.0.1:0',
+    upstreams: [{ name: 'node', url: nodeUrl }],
+    head: { pollMs: 600_000 },
+    ...quiet,
+    workers: 2,
+    ...change
+  })
 }
 
 t.test('another configuration is rolled over the workers one by one, and no request is lost meanwhile', async t => {
@@ -75,7 +99,12 @@ t.test('another configuration is rolled over the workers one by one, and no requ
   other.asked.reset()
   t.match(await varve.get(modules(777)), { status: 200 })
   t.equal(other.asked.of('account_modules'), 1)
-  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}') !== undefined, true, 'what those counted that have left is there')
+  t.equal(
+    await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}') !==
+      undefined,
+    true,
+    'what those counted that have left is there'
+  )
 })
 
 t.test('a worker that dies while another configuration is rolled over them leaves as many as are wanted, all of the new one', async t => {
@@ -95,10 +124,15 @@ t.test('a node is never asked for more at once by all workers than it is configu
   let most = 0
   const node = await stubNode(t, (_request, response) => {
     most = Math.max(most, ++atOnce)
-    setTimeout(() => { atOnce--; ok(response, '[]') }, 30)
+    setTimeout(() => {
+      atOnce--
+      ok(response, '[]')
+    }, 30)
   })
   const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { maxConcurrent: 9 } })
-  const answers = await Promise.all(Array.from({ length: 14 }, async (_none, nth) => await varve.get(modules(20 + nth))))
+  const answers = await Promise.all(
+    Array.from({ length: 14 }, async (_none, nth) => await varve.get(modules(20 + nth)))
+  )
   t.same(answers.map(({ status }) => status).filter(status => status !== 200), [])
   t.ok(most <= 9, `${most} at once`)
 })
@@ -106,8 +140,14 @@ t.test('a node is never asked for more at once by all workers than it is configu
 /** Asks on a fresh connection; tells how that ended, `hung` where it did not within eight seconds. */
 async function askFresh (url: string, target: string): Promise<string> {
   return await new Promise(resolve => {
-    const sent = request(`${url}${target}`, { agent: false }, response => { response.resume().once('close', () => { resolve(String(response.statusCode)) }) })
-    sent.once('error', (error: Error & { code?: string }) => { resolve(String(error.code)) })
+    const sent = request(`${url}${target}`, { agent: false }, response => {
+      response.resume().once('close', () => {
+        resolve(String(response.statusCode))
+      })
+    })
+    sent.once('error', (error: Error & { code?: string }) => {
+      resolve(String(error.code))
+    })
     sent.setTimeout(8000, () => {
       resolve('hung')
       sent.destroy()
@@ -143,19 +183,30 @@ t.test('a worker that hangs is replaced as one that has died, and whoever was ha
   const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
   const [stuck = NaN] = await allPidsOf(varve, 2)
   process.kill(stuck, 'SIGSTOP')
-  const asked = Promise.all(Array.from({ length: 10 }, async (_none, nth) => await new Promise<string>(resolve => {
-    request(`${varve.url}${modules(1000 + nth)}`, { agent: false }, response => { response.resume().once('close', () => { resolve('answered') }) })
-      .once('error', () => { resolve('closed') }).end()
-  })))
+  const asked = Promise.all(Array.from({ length: 10 }, async (_none, nth) =>
+    await new Promise<string>(resolve => {
+      request(`${varve.url}${modules(1000 + nth)}`, { agent: false }, response => {
+        response.resume().once('close', () => {
+          resolve('answered')
+        })
+      })
+        .once('error', () => {
+          resolve('closed')
+        }).end()
+    })))
   const waited = idleFromNow()
   const { body } = await ask(varve.adminUrl, '/readyz')
   t.ok(waited() < 900, 'a worker that hangs keeps nobody waiting who asks whether varve is ready')
   t.match(body, /0 of 2 workers are ready|1 of 2 workers is ready/)
   await until(async () => (await ask(varve.adminUrl, '/readyz')).status === 200, 'the other is ready')
-  await until(async () => {
-    const pids = await pidsOf(varve)
-    return pids.length === 2 && !pids.includes(stuck)
-  }, 'another is in its place', 25_000)
+  await until(
+    async () => {
+      const pids = await pidsOf(varve)
+      return pids.length === 2 && !pids.includes(stuck)
+    },
+    'another is in its place',
+    25_000
+  )
   t.equal((await asked).filter(how => how === 'answered').length >= 8, true)
 })
 
@@ -171,7 +222,10 @@ t.test('workers of two configurations that name another node alike hear nothing 
     chains.add(headers['x-node-chain-id'])
   }
   t.same([...chains], ['5'])
-  await until(async () => (await ask(varve.adminUrl, '/readyz')).body === '{"ready":true,"degraded":[]}', 'all are well')
+  await until(
+    async () => (await ask(varve.adminUrl, '/readyz')).body === '{"ready":true,"degraded":[]}',
+    'all are well'
+  )
 })
 
 t.test('when the chain is reset all workers go over to the new one, and none serves what it kept of the old one', async t => {
@@ -203,21 +257,49 @@ t.test('workers share a Redis as replicas do: what one has read the others need 
   const seen = await eachWorker(varve, modules(2000), 3)
   t.notOk(seen.some(status => status.includes('uri-miss')), String(seen))
   t.ok(seen.some(status => status.includes('redis')))
-  const purged = await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify({ method: 'GET', url: modules(2000) }) })
+  const purged = await ask(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ method: 'GET', url: modules(2000) })
+  })
   t.match(purged, { status: 200, body: '{"purged":true,"everywhere":true}' })
   t.match((await varve.get(modules(2000))).headers, { 'cache-status': /uri-miss/ })
-  t.match(await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: '{"all":true}' }), { status: 200 })
+  t.match(
+    await ask(varve.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: '{"all":true}'
+    }),
+    { status: 200 }
+  )
   t.equal((await eachWorker(varve, modules(2000), 3)).filter(status => status.includes('uri-miss')).length, 1)
 })
 
 /** The compiled program, with what it has logged. */
-function program (t: Test, args: readonly string[]): { child: ChildProcess, log: () => Array<Record<string, unknown>>, err: () => string, saw: (pattern: RegExp) => Promise<RegExpExecArray>, code: Promise<number | null> } {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), ...args], { env: {}, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+function program (
+  t: Test,
+  args: readonly string[]
+): {
+  child: ChildProcess,
+  log: () => Array<Record<string, unknown>>,
+  err: () => string,
+  saw: (pattern: RegExp) => Promise<RegExpExecArray>,
+  code: Promise<number | null>
+} {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), ...args], {
+    env: {},
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true
+  })
   t.teardown(() => child.kill('SIGKILL'))
   let out = ''
   let err = ''
-  child.stdout.on('data', text => { out += String(text) })
-  child.stderr.on('data', text => { err += String(text) })
+  child.stdout.on('data', text => {
+    out += String(text)
+  })
+  child.stderr.on('data', text => {
+    err += String(text)
+  })
   return {
     child,
     log: () => out.split('\n').slice(0, -1).map(line => JSON.parse(line) as Record<string, unknown>),
@@ -235,9 +317,14 @@ t.test('the program with workers: one line names its addresses, SIGHUP rolls, a 
   const text = `upstreams: [{ url: "${node.url}" }]\nlisten: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0" }\n`
   const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
   const varve = program(t, ['--config', file, '--workers', '2'])
-  const [, url = '', adminUrl = ''] = await varve.saw(/"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/)
+  const [, url = '', adminUrl = ''] = await varve.saw(
+    /"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/
+  )
   t.equal(varve.log().filter(({ msg }) => msg === 'listening').length, 1)
-  const pids = async (): Promise<number[]> => (JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers.map(({ pid }) => pid)
+  const pids = async (): Promise<number[]> =>
+    (JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers.map((
+      { pid }
+    ) => pid)
   const before = await pids()
   writeFileSync(file, `${text}colour: red\n`)
   varve.child.kill('SIGHUP')
@@ -259,9 +346,21 @@ t.test('the program with workers: one line names its addresses, SIGHUP rolls, a 
 
 t.test('a stop does not wait for a roll to end', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, ['--upstream', node.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '4'])
+  const varve = program(t, [
+    '--upstream',
+    node.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '4'
+  ])
   await varve.saw(/"msg":"listening"/)
-  await until(async () => varve.log().filter(({ msg }) => msg === 'the node answers').length === 4, 'each has heard of the node')
+  await until(
+    async () => varve.log().filter(({ msg }) => msg === 'the node answers').length === 4,
+    'each has heard of the node'
+  )
   varve.child.kill('SIGHUP')
   await until(() => varve.log().some(({ worker }) => worker === 5), 'the first of the new ones is there')
   const toldAt = performance.now()
@@ -274,9 +373,20 @@ t.test('a stop does not wait for a roll to end', async t => {
 
 t.test('a stop that comes while a worker begins does not wait for it', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, ['--upstream', node.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '2'])
+  const varve = program(t, [
+    '--upstream',
+    node.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '2'
+  ])
   const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
-  const { workers: [first] } = JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }
+  const { workers: [first] } = JSON.parse((await ask(adminUrl, '/status.json')).body) as {
+    workers: Array<{ pid: number }>
+  }
   process.kill(first?.pid ?? NaN, 'SIGKILL')
   await varve.saw(/a worker has ended/)
   const toldAt = performance.now()
@@ -287,23 +397,42 @@ t.test('a stop that comes while a worker begins does not wait for it', async t =
 
 t.test('workers end with the process that began them, however that ends', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, ['--upstream', node.url, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--workers', '2'])
+  const varve = program(t, [
+    '--upstream',
+    node.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '2'
+  ])
   const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
   const { workers } = JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }
   t.equal(workers.length, 2)
   varve.child.kill('SIGKILL')
-  await until(() => workers.every(({ pid }) => {
-    try {
-      return !process.kill(pid, 0)
-    } catch {
-      return true
-    }
-  }), 'they are gone')
+  await until(() =>
+    workers.every(({ pid }) => {
+      try {
+        return !process.kill(pid, 0)
+      } catch {
+        return true
+      }
+    }), 'they are gone')
 })
 
 t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, ['--upstream', node.url, '--listen', new URL(node.url).host, '--admin', '127.0.0.1:0', '--workers', '2'])
+  const varve = program(t, [
+    '--upstream',
+    node.url,
+    '--listen',
+    new URL(node.url).host,
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '2'
+  ])
   t.equal(await varve.code, 1)
   t.match(varve.err(), /^varve: cannot listen on \S+ \(listen\): .*EADDRINUSE.*\n$/)
 })
@@ -312,18 +441,30 @@ t.test('each worker lets in its part of the connections, whichever process has a
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quiet, workers: 2, limits: { connections: 8 } })
   const agent = new Agent({ keepAlive: true, maxSockets: 40 })
-  t.teardown(() => { agent.destroy() })
+  t.teardown(() => {
+    agent.destroy()
+  })
   const { hostname, port } = new URL(varve.url)
   const silent = Array.from({ length: 40 }, () => connect(Number(port), hostname).on('error', () => {}).resume())
-  t.teardown(() => { for (const socket of silent) socket.destroy() })
-  const cut = async (...reasons: string[]): Promise<number> => (await Promise.all(reasons.map(async reason => await varve.metric(`varve_connections_cut_total{reason="${reason}"}`) ?? NaN))).reduce((sum, count) => sum + count)
+  t.teardown(() => {
+    for (const socket of silent) socket.destroy()
+  })
+  const cut = async (...reasons: string[]): Promise<number> =>
+    (await Promise.all(
+      reasons.map(async reason => await varve.metric(`varve_connections_cut_total{reason="${reason}"}`) ?? NaN)
+    )).reduce((sum, count) => sum + count)
   let most = 0
-  await until(async () => {
-    most = Math.max(most, await varve.metric('varve_connections') ?? NaN)
-    return silent.every(socket => socket.destroyed)
-  }, 'those that found no room are closed, the others cut off, since they say nothing', 30_000)
+  await until(
+    async () => {
+      most = Math.max(most, await varve.metric('varve_connections') ?? NaN)
+      return silent.every(socket => socket.destroyed)
+    },
+    'those that found no room are closed, the others cut off, since they say nothing',
+    30_000
+  )
   t.equal(most, 8)
-  // One that has said nothing for a second makes room for a newcomer, where the machine takes so long to let all of them in.
+  // One that has said nothing for a second makes room for a newcomer, where the machine takes so long to let all of
+  // them in.
   t.equal(await cut('full', 'room', 'head'), 40)
   const turnedAway = await cut('full', 'room')
   t.ok(turnedAway > 0 && turnedAway <= 32, `${turnedAway} found no room`)

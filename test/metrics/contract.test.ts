@@ -7,13 +7,46 @@ import { type Scraped, scrape } from '../support/scrape.js'
 import { varveAt } from '../support/varve.js'
 
 // The six of the specification, what real nodes serve beside them, and all that varve does not know.
-const endpoint = ['table_item', 'account_modules', 'info', 'estimate_gas_price', 'account_events', 'block_by_version', 'index', 'account', 'account_resources', 'account_resource',
-  'account_balance', 'account_module', 'raw_table_item', 'view', 'block_by_height', 'transaction_by_version', 'transaction_by_hash', 'transactions', 'events_by_creation_number', 'other']
-const outcome = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', 'preflight', 'gone', 'rejected', 'limited', 'unavailable']
+const endpoint = [
+  'table_item',
+  'account_modules',
+  'info',
+  'estimate_gas_price',
+  'account_events',
+  'block_by_version',
+  'index',
+  'account',
+  'account_resources',
+  'account_resource',
+  'account_balance',
+  'account_module',
+  'raw_table_item',
+  'view',
+  'block_by_height',
+  'transaction_by_version',
+  'transaction_by_hash',
+  'transactions',
+  'events_by_creation_number',
+  'other'
+]
+const outcome = [
+  'hit_memory',
+  'hit_redis',
+  'miss',
+  'collapsed',
+  'forwarded',
+  'preflight',
+  'gone',
+  'rejected',
+  'limited',
+  'unavailable'
+]
 const named = null
 
 // Section 4 of the contract: each name with its type and its labels, whose values stand here where they are closed.
-const contract: ReadonlyArray<readonly [name: string, type: string, labels?: Readonly<Record<string, readonly string[] | null>>]> = [
+const contract: ReadonlyArray<
+  readonly [name: string, type: string, labels?: Readonly<Record<string, readonly string[] | null>>]
+> = [
   ['varve_requests_total', 'counter', { endpoint, outcome, status: named }],
   ['varve_request_duration_seconds', 'histogram', { endpoint, outcome }],
   ['varve_upstream_requests_total', 'counter', { upstream: named, endpoint, status: named }],
@@ -34,16 +67,39 @@ const contract: ReadonlyArray<readonly [name: string, type: string, labels?: Rea
   ['varve_cache_writes_total', 'counter', { tier: ['memory', 'redis'] }],
   ['varve_not_stored_total', 'counter', {
     endpoint,
-    reason: ['status', 'no_position', 'wrong_chain', 'wrong_type', 'wrong_coding', 'vetoed', 'outside_window', 'too_large', 'incomplete', 'wrong_block', 'newest_block',
-      'truncated_block', 'wrong_transaction', 'pending_transaction', 'empty_page', 'short_page', 'gapped_page', 'pruned_page', 'unreadable']
+    reason: [
+      'status',
+      'no_position',
+      'wrong_chain',
+      'wrong_type',
+      'wrong_coding',
+      'vetoed',
+      'outside_window',
+      'too_large',
+      'incomplete',
+      'wrong_block',
+      'newest_block',
+      'truncated_block',
+      'wrong_transaction',
+      'pending_transaction',
+      'empty_page',
+      'short_page',
+      'gapped_page',
+      'pruned_page',
+      'unreadable'
+    ]
   }],
   ['varve_stale_latest_total', 'counter'],
   ['varve_corrupt_entries_total', 'counter'],
   ['varve_chain_resets_total', 'counter'],
   ['varve_audit_total', 'counter', { result: ['equal', 'different', 'rendering', 'unavailable'] }],
   ['varve_redis_up', 'gauge'],
-  ['varve_redis_errors_total', 'counter', { operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect'] }],
-  ['varve_redis_duration_seconds', 'histogram', { operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect'] }]
+  ['varve_redis_errors_total', 'counter', {
+    operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect']
+  }],
+  ['varve_redis_duration_seconds', 'histogram', {
+    operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect']
+  }]
 ]
 
 /** The label sets of a metric, a histogram's once; as one text each. */
@@ -56,7 +112,10 @@ function textOf (labels: Readonly<Record<string, string>>): string {
 }
 
 function everySetOf (labels: Readonly<Record<string, readonly string[] | null>>): string[] {
-  return Object.entries(labels).reduce<Array<Record<string, string>>>((sets, [label, values]) => sets.flatMap(set => (values ?? []).map(value => ({ ...set, [label]: value }))), [{}]).map(textOf).sort()
+  return Object.entries(labels).reduce<Array<Record<string, string>>>(
+    (sets, [label, values]) => sets.flatMap(set => (values ?? []).map(value => ({ ...set, [label]: value }))),
+    [{}]
+  ).map(textOf).sort()
 }
 
 t.test('a varve that was asked nothing yet shows every metric of the contract under its name, with its type and its labels, at 0 where these are closed', async t => {
@@ -68,7 +127,7 @@ t.test('a varve that was asked nothing yet shows every metric of the contract un
     t.same(Object.keys(rowOf(name as never).labels), Object.keys(labels), `${name}: labels`)
     if (metric === undefined || Object.values(labels).includes(named)) continue
     t.same(setsOf(metric), everySetOf(labels), name)
-    if (type !== 'gauge') for (const { value } of metric.series) t.equal(value, 0)
+    if (type !== 'gauge') { for (const { value } of metric.series) t.equal(value, 0) }
   }
 })
 
@@ -89,15 +148,25 @@ t.test('every histogram of times reaches from 50 us to 10 s, and no step is more
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   const shown = await scrape(varve.adminUrl)
   const times = [...shown].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
-  t.same(times.map(([name]) => name).sort(), ['varve_redis_duration_seconds', 'varve_request_duration_seconds', 'varve_upstream_request_duration_seconds'])
+  t.same(times.map(([name]) => name).sort(), [
+    'varve_redis_duration_seconds',
+    'varve_request_duration_seconds',
+    'varve_upstream_request_duration_seconds'
+  ])
   for (const [name, { series }] of times) {
     if (name === 'varve_upstream_request_duration_seconds') continue
-    const bounds = [...new Set(series.flatMap(({ labels: { le } }) => le === undefined || le === '+Inf' ? [] : [Number(le)]))]
+    const bounds = [
+      ...new Set(series.flatMap(({ labels: { le } }) => le === undefined || le === '+Inf' ? [] : [Number(le)]))
+    ]
     t.equal(bounds[0], 0.00005, name)
     t.equal(bounds.at(-1), 10, name)
-    for (const [at, bound] of bounds.entries()) t.ok(at === 0 || bound / (bounds[at - 1] ?? 0) <= 2.5, `${name}: ${bound}`)
+    for (const [at, bound] of bounds.entries()) {
+      t.ok(at === 0 || bound / (bounds[at - 1] ?? 0) <= 2.5, `${name}: ${bound}`)
+    }
   }
-  for (const { type, name, bounds } of metricList) if (type === 'histogram' && name.endsWith('_seconds')) t.same([bounds[0], bounds.at(-1)], [0.00005, 10], name)
+  for (const { type, name, bounds } of metricList) {
+    if (type === 'histogram' && name.endsWith('_seconds')) t.same([bounds[0], bounds.at(-1)], [0.00005, 10], name)
+  }
 })
 
 t.test('the list of all metrics is what is shown: no name, type or label more, none less, and all closed series from the start', async t => {

@@ -13,16 +13,27 @@ async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
   return Object.fromEntries(names.map(name => {
     const own = series.filter(({ labels }) => labels['upstream'] === name)
     const is = own.filter(({ value }) => value === 1).map(({ labels }) => labels['state'])
-    return [name, own.length === nodeStates.length && own.every(({ value }) => value === 0 || value === 1) ? is.join() : 'not one of all']
+    return [
+      name,
+      own.length === nodeStates.length && own.every(({ value }) => value === 0 || value === 1)
+        ? is.join()
+        : 'not one of all'
+    ]
   }))
 }
 
 t.test('each node is in one state of the list, in the words of /status.json', async t => {
   const [first, second] = [await nodeOf(t), await nodeOf(t)]
   const stranger = await nodeOf(t, { chainId: 9 })
-  const upstreams = [{ name: 'well', url: first.url }, { name: 'busy', url: second.url }, { name: 'stranger', url: stranger.url }, { name: 'gone', url: 'http://127.0.0.1:9' }] as never
+  const upstreams = [{ name: 'well', url: first.url }, { name: 'busy', url: second.url }, {
+    name: 'stranger',
+    url: stranger.url
+  }, { name: 'gone', url: 'http://127.0.0.1:9' }] as never
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 } })
-  await until(async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['stranger'] === 'fenced', 'each was heard of')
+  await until(
+    async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['stranger'] === 'fenced',
+    'each was heard of'
+  )
   t.same(await statesOf(varve), { well: 'up', busy: 'up', stranger: 'fenced', gone: 'down' })
   second.faults.add({ kind: 'rateLimited', retryAfter: '60' })
   await until(async () => (await statesOf(varve))['busy'] === 'resting', 'it has asked for rest')
@@ -44,5 +55,8 @@ t.test('what there is of a node and of memory stands beside what is used of it',
   t.equal(await varve.metric('varve_upstream_max_concurrent{upstream="node"}'), 33)
   t.equal(await varve.metric('varve_upstream_under_way{upstream="node"}'), 0)
   t.equal(await varve.metric('varve_cache_max_bytes{tier="memory"}'), 3 * 1024 * 1024)
-  t.match((await scrape(varve.adminUrl)).get('varve_build_info')?.series, [{ labels: { version: /^\d+\.\d+\.\d+/ }, value: 1 }])
+  t.match((await scrape(varve.adminUrl)).get('varve_build_info')?.series, [{
+    labels: { version: /^\d+\.\d+\.\d+/ },
+    value: 1
+  }])
 })

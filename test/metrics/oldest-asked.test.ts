@@ -11,19 +11,36 @@ const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_ve
 const oldest = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_oldest_asked_version')
 
 /** varve in front of a node whose window, from 10 to 1000 at first, is in the test's hand. */
-async function windowed (t: Test, change: Parameters<typeof varveAt>[2] = {}): Promise<{ varve: TestVarve, moveTo: (change: Record<string, string>) => void }> {
+async function windowed (
+  t: Test,
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<{ varve: TestVarve, moveTo: (change: Record<string, string>) => void }> {
   let moved: Record<string, string> = {}
   const stub = await stubNode(t, (request, response) => {
     request.resume()
     ok(response, '[]', stamps(moved))
   })
-  return { varve: await varveAt(t, stub.url, change), moveTo: next => { moved = next } }
+  return {
+    varve: await varveAt(t, stub.url, change),
+    moveTo: next => {
+      moved = next
+    }
+  }
 }
 
 t.test('how old the oldest reads are is told by every way in which a version can be asked for, hit or not, and by no other', async t => {
   const { varve, moveTo } = await windowed(t)
   t.equal(await oldest(varve), 1000, 'nobody has asked for anything older than the head')
-  for (const target of ['/v1/accounts/0x1/modules', '/v1/info', '/v1/accounts/0x1/events/0x1::a::B/c?start=1&limit=1', '/v1/spec.json', modules(1000), modules(9)]) {
+  for (
+    const target of [
+      '/v1/accounts/0x1/modules',
+      '/v1/info',
+      '/v1/accounts/0x1/events/0x1::a::B/c?start=1&limit=1',
+      '/v1/spec.json',
+      modules(1000),
+      modules(9)
+    ]
+  ) {
     await varve.get(target)
     t.equal(await oldest(varve), 1000, target)
   }
@@ -45,7 +62,9 @@ t.test('how old the oldest reads are is told by every way in which a version can
 
 t.test('until a position is known there is no number, and what was asked for until then, which may have been pruned long ago, makes none', async t => {
   let isAwake = false
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => {
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (_request, response) => {
     if (isAwake) ok(response, '{}')
     else response.writeHead(500).end()
   })
@@ -68,11 +87,15 @@ t.test('versions of a chain that is gone say nothing of the one that took its na
 })
 
 t.test('a hot read is counted anew in each half of the time, although nothing is asked for it', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const clock = { ms: 0 }
   const { parts } = partsAt(t, stub.url, clock)
   const app = publicApp(publicPartsOf(parts))
-  t.teardown(async () => { await app.close() })
+  t.teardown(async () => {
+    await app.close()
+  })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   const told = (): bigint | undefined => parts.tracker.position && parts.asked.within(parts.tracker.position)
   for (let round = 0; round < 3; round++) await ask(url, modules(500))

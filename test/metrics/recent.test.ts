@@ -2,7 +2,21 @@ import t from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type Counts, Recent, RecentOfAll, type RecentTold } from '../../src/metrics/recent.js'
 
-const zero: Counts = { outcomes: { hit_memory: 0, hit_redis: 0, miss: 0, collapsed: 0, forwarded: 0, preflight: 0, gone: 0, rejected: 0, limited: 0, unavailable: 0 }, pruned: { cache: 0, local: 0, upstream: 0 } }
+const zero: Counts = {
+  outcomes: {
+    hit_memory: 0,
+    hit_redis: 0,
+    miss: 0,
+    collapsed: 0,
+    forwarded: 0,
+    preflight: 0,
+    gone: 0,
+    rejected: 0,
+    limited: 0,
+    unavailable: 0
+  },
+  pruned: { cache: 0, local: 0, upstream: 0 }
+}
 const began = 1_750_000_000_000
 
 /** The last minutes of a process whose clock and counts are the test's. */
@@ -13,7 +27,9 @@ function counting () {
   return {
     clock,
     recent,
-    answers: (count: number, outcome: keyof Counts['outcomes'] = 'miss') => { counts = { ...counts, outcomes: { ...counts.outcomes, [outcome]: counts.outcomes[outcome] + count } } }
+    answers: (count: number, outcome: keyof Counts['outcomes'] = 'miss') => {
+      counts = { ...counts, outcomes: { ...counts.outcomes, [outcome]: counts.outcomes[outcome] + count } }
+    }
   }
 }
 
@@ -28,7 +44,23 @@ t.test('each step tells what was counted in it, those in which nothing came too,
   clock.ms += 4999
   answers(1)
   answers(2, 'hit_memory')
-  t.match(recent.told, { stepMs: 5000, lastStepMs: began, outcomes: { miss: [4], hit_memory: [2], hit_redis: [0], collapsed: [0], forwarded: [0], preflight: [0], gone: [0], rejected: [0], limited: [0], unavailable: [0] }, pruned: { cache: [0], local: [0], upstream: [0] } })
+  t.match(recent.told, {
+    stepMs: 5000,
+    lastStepMs: began,
+    outcomes: {
+      miss: [4],
+      hit_memory: [2],
+      hit_redis: [0],
+      collapsed: [0],
+      forwarded: [0],
+      preflight: [0],
+      gone: [0],
+      rejected: [0],
+      limited: [0],
+      unavailable: [0]
+    },
+    pruned: { cache: [0], local: [0], upstream: [0] }
+  })
   clock.ms += 1
   answers(5)
   t.same(misses(recent.told), [4, 5])
@@ -87,7 +119,10 @@ t.test('a process that began after the clock was put forward or back is told bes
     const all = new RecentOfAll(() => ms)
     old.clock.ms = ms = began + 10_000
     young.clock.ms = began + jumpMs
-    const after = new Recent(() => ({ ...zero, outcomes: { ...zero.outcomes, miss: young.clock.ms - began - jumpMs } }), () => young.clock.ms)
+    const after = new Recent(
+      () => ({ ...zero, outcomes: { ...zero.outcomes, miss: young.clock.ms - began - jumpMs } }),
+      () => young.clock.ms
+    )
     old.answers(3)
     young.clock.ms += 5
     all.tells(old, old.recent.told)
@@ -130,5 +165,8 @@ t.test('what is told is what the metrics count, of whatever endpoint and status'
   metrics.answered('block_by_version', 'unavailable', 503, 0.1, 'somebody')
   metrics.pruned('info', 'local', 5n)
   metrics.pruned('info', 'cache', undefined)
-  t.same(metrics.counts, { outcomes: { ...zero.outcomes, hit_memory: 1, rejected: 1, unavailable: 1 }, pruned: { cache: 1, local: 1, upstream: 0 } })
+  t.same(metrics.counts, {
+    outcomes: { ...zero.outcomes, hit_memory: 1, rejected: 1, unavailable: 1 },
+    pruned: { cache: 1, local: 1, upstream: 0 }
+  })
 })

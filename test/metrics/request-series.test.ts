@@ -20,24 +20,32 @@ t.test(`what is scraped is what the library's own counter and histogram would sa
     status: fc.constantFrom(200, 304, 503),
     tookSeconds: fc.oneof(fc.constantFrom(0, ...bounds), fc.double({ min: 0, max: 1, noNaN: true }))
   })
-  await checkAsync(fc.asyncProperty(fc.array(answer), fc.nat(3), async (answers, scrapes) => {
-    const ours = new Registry()
-    const series = new RequestSeries(ours, { requests, seconds, bounds })
-    const theirs = new Registry()
-    const counter = new Counter({ ...requests, labelNames: ['endpoint', 'outcome', 'status'], registers: [theirs] })
-    const histogram = new Histogram({ ...seconds, labelNames: ['endpoint', 'outcome'], buckets: [...bounds], registers: [theirs] })
-    series.zero('info', 'rejected')
-    histogram.zero({ endpoint: 'info', outcome: 'rejected' })
-    for (const { endpoint, outcome, status, tookSeconds } of answers) {
-      series.add(endpoint, outcome, status, tookSeconds)
-      counter.inc({ endpoint, outcome, status })
-      histogram.observe({ endpoint, outcome }, tookSeconds)
-    }
-    // A scrape takes nothing away from the next.
-    for (let scrape = 0; scrape < scrapes; scrape++) await printed(ours)
-    const [said, expected] = [await printed(ours), await printed(theirs)]
-    return said.join('\n') === expected.join('\n')
-  }), 200)
+  await checkAsync(
+    fc.asyncProperty(fc.array(answer), fc.nat(3), async (answers, scrapes) => {
+      const ours = new Registry()
+      const series = new RequestSeries(ours, { requests, seconds, bounds })
+      const theirs = new Registry()
+      const counter = new Counter({ ...requests, labelNames: ['endpoint', 'outcome', 'status'], registers: [theirs] })
+      const histogram = new Histogram({
+        ...seconds,
+        labelNames: ['endpoint', 'outcome'],
+        buckets: [...bounds],
+        registers: [theirs]
+      })
+      series.zero('info', 'rejected')
+      histogram.zero({ endpoint: 'info', outcome: 'rejected' })
+      for (const { endpoint, outcome, status, tookSeconds } of answers) {
+        series.add(endpoint, outcome, status, tookSeconds)
+        counter.inc({ endpoint, outcome, status })
+        histogram.observe({ endpoint, outcome }, tookSeconds)
+      }
+      // A scrape takes nothing away from the next.
+      for (let scrape = 0; scrape < scrapes; scrape++) await printed(ours)
+      const [said, expected] = [await printed(ours), await printed(theirs)]
+      return said.join('\n') === expected.join('\n')
+    }),
+    200
+  )
 })
 
 t.test('both can be read as data too, to be summed over processes', async t => {
@@ -45,8 +53,20 @@ t.test('both can be read as data too, to be summed over processes', async t => {
   new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
   const metrics = await registry.getMetricsAsJSON()
   t.match(metrics, [
-    { name: 'requests_total', type: 'counter', aggregator: 'sum', values: [{ value: 1, labels: { endpoint: 'info', outcome: 'miss', status: '200' } }] },
-    { name: 'request_seconds', type: 'histogram', aggregator: 'sum', values: [{ metricName: 'request_seconds_bucket', value: 0 }, { value: 1 }, { value: 1 }, { value: 1 }, { value: 0.005 }, { value: 1 }] }
+    {
+      name: 'requests_total',
+      type: 'counter',
+      aggregator: 'sum',
+      values: [{ value: 1, labels: { endpoint: 'info', outcome: 'miss', status: '200' } }]
+    },
+    {
+      name: 'request_seconds',
+      type: 'histogram',
+      aggregator: 'sum',
+      values: [{ metricName: 'request_seconds_bucket', value: 0 }, { value: 1 }, { value: 1 }, { value: 1 }, {
+        value: 0.005
+      }, { value: 1 }]
+    }
   ])
 })
 

@@ -14,7 +14,8 @@ async function processWith (reads: number, version: number, age: number): Promis
   return await registry.getMetricsAsJSON() as unknown as ToldMetrics
 }
 
-const valueOf = (text: string, series: string): string | undefined => text.split('\n').find(line => line.startsWith(`${series} `))?.slice(series.length + 1)
+const valueOf = (text: string, series: string): string | undefined =>
+  text.split('\n').find(line => line.startsWith(`${series} `))?.slice(series.length + 1)
 
 t.test('what processes count is added up, and of what they measure an operator sees what matters', async t => {
   const summed = new SummedMetrics()

@@ -13,20 +13,46 @@ import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const status = 'cache-status'
-const notFound = (key: string): string => JSON.stringify({ message: `Table Item not found by Table handle(0xab), Table key(${key}) and Ledger version(500)`, error_code: 'table_item_not_found', vm_error_code: null })
+const notFound = (key: string): string =>
+  JSON.stringify({
+    message: `Table Item not found by Table handle(0xab), Table key(${key}) and Ledger version(500)`,
+    error_code: 'table_item_not_found',
+    vm_error_code: null
+  })
 
 t.test('a miss is fetched, kept and answered; the next read of it is a hit and costs the node nothing', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`) })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`)
+  })
   const varve = await varveAt(t, stub.url)
   const miss = await varve.get(modules)
-  t.match(miss, { status: 200, body: '[1]', headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; stored', 'content-type': 'application/json; charset=utf-8', vary: 'Accept, Accept-Encoding', 'cache-control': 'no-cache' } })
+  t.match(miss, {
+    status: 200,
+    body: '[1]',
+    headers: {
+      [status]: 'varve; fwd=uri-miss; fwd-status=200; stored',
+      'content-type': 'application/json; charset=utf-8',
+      vary: 'Accept, Accept-Encoding',
+      'cache-control': 'no-cache'
+    }
+  })
   const hit = await varve.get('/v1/accounts/0000001/modules?x=y&ledger_version=%2B0500')
-  t.match(hit, { status: 200, body: '[1]', headers: { [status]: 'varve; hit; detail=memory', etag: miss.headers.etag } })
+  t.match(hit, {
+    status: 200,
+    body: '[1]',
+    headers: { [status]: 'varve; hit; detail=memory', etag: miss.headers.etag }
+  })
   t.same(stub.asked, [`GET /v1/accounts/0x${'1'.padStart(64, '0')}/modules?ledger_version=500`])
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'), 1)
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 1)
-  t.equal(await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="hit_memory"}'), 1)
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'), 1)
+  t.equal(
+    await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="hit_memory"}'),
+    1
+  )
+  t.equal(
+    await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'),
+    1
+  )
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
   t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 1)
 })
@@ -34,9 +60,18 @@ t.test('a miss is fetched, kept and answered; the next read of it is a hit and c
 t.test('a thousand equal misses are one read of the node, each answered', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
-  const here = new Promise<void>(resolve => { arrived = resolve })
-  const stub = await stubNode(t, (_request, response) => { arrived(); held.then(() => { ok(response, '[]') }, () => {}) })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    arrived()
+    held.then(() => {
+      ok(response, '[]')
+    }, () => {})
+  })
   const { parts } = partsAt(t, stub.url)
   await parts.settle()
   const outcomes = Array.from({ length: 1000 }, async () => await answerRead(parts, readOf(modules)))
@@ -44,16 +79,28 @@ t.test('a thousand equal misses are one read of the node, each answered', async 
   release()
   const got = await Promise.all(outcomes)
   t.same(got.map(({ name }) => name), ['miss', ...Array(999).fill('collapsed')])
-  t.same(new Set(got.map(cacheStatusOf)), new Set(['varve; fwd=uri-miss; fwd-status=200; stored', 'varve; fwd=uri-miss; collapsed']))
+  t.same(
+    new Set(got.map(cacheStatusOf)),
+    new Set(['varve; fwd=uri-miss; fwd-status=200; stored', 'varve; fwd=uri-miss; collapsed'])
+  )
   t.equal(stub.asked.length, 1)
 })
 
 t.test('a caller that gives up cancels nobody else, be it the one who began the read, and what was fetched is kept', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
-  const here = new Promise<void>(resolve => { arrived = resolve })
-  const stub = await stubNode(t, (_request, response) => { arrived(); held.then(() => { ok(response, '[]') }, () => {}) })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await stubNode(t, (_request, response) => {
+    arrived()
+    held.then(() => {
+      ok(response, '[]')
+    }, () => {})
+  })
   const varve = await varveAt(t, stub.url)
   const leaving = new AbortController()
   const leader = fetch(varve.url + modules, { signal: leaving.signal })
@@ -79,42 +126,80 @@ t.test('a value is shared by all spellings of a table key, a not-found only by e
   const target = '/v1/tables/0xab/item?ledger_version=500'
   t.match(await varve.get(target, item('u64', '"7"')), { status: 200, headers: { [status]: /stored/ } })
   t.match(await varve.get(target, item('u64', '"007"')), { status: 200, headers: { [status]: /hit/ } })
-  t.match(await varve.get(target, item('u64', '"8"')), { status: 404, body: /Table key\(\\"8\\"\)/, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' } })
-  t.match(await varve.get(target, item('u64', '"08"')), { status: 404, body: /Table key\(\\"08\\"\)/, headers: { [status]: /stored/ } })
-  t.match(await varve.get(target, item('u64', '"8"')), { status: 404, body: /Table key\(\\"8\\"\)/, headers: { [status]: /hit/, etag: /"/ } })
+  t.match(await varve.get(target, item('u64', '"8"')), {
+    status: 404,
+    body: /Table key\(\\"8\\"\)/,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' }
+  })
+  t.match(await varve.get(target, item('u64', '"08"')), {
+    status: 404,
+    body: /Table key\(\\"08\\"\)/,
+    headers: { [status]: /stored/ }
+  })
+  t.match(await varve.get(target, item('u64', '"8"')), {
+    status: 404,
+    body: /Table key\(\\"8\\"\)/,
+    headers: { [status]: /hit/, etag: /"/ }
+  })
   t.equal(stub.asked.length, 3)
 })
 
 t.test('two spellings of a missing key that arrive together each get their own text', async t => {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
   const stub = await stubNode(t, (request, response) => {
     request.setEncoding('utf8').once('data', (text: string) => {
       const { key } = JSON.parse(text) as { key: string }
-      held.then(() => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key))) }, () => {})
+      held.then(() => {
+        response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key)))
+      }, () => {})
     })
   })
   const varve = await varveAt(t, stub.url)
-  const both = ['"8"', '"08"', '"008"'].map(async key => await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', key)))
-  while (stub.asked.length === 0) await new Promise(resolve => { setImmediate(resolve) })
+  const both = ['"8"', '"08"', '"008"'].map(async key =>
+    await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', key))
+  )
+  while (stub.asked.length === 0) {
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+  }
   release()
-  const bodies = (await Promise.all(both)).map(({ body }) => /Table key\((".*")\)/.exec(JSON.parse(body).message as string)?.[1])
+  const bodies = (await Promise.all(both)).map(({ body }) =>
+    /Table key\((".*")\)/.exec(JSON.parse(body).message as string)?.[1]
+  )
   t.same(bodies, ['"8"', '"08"', '"008"'])
 })
 
 t.test('what is not proven history is handed on and asked for again each time, with the reason', async t => {
   const cases: [string, (response: ServerResponse) => void][] = [
-    ['status', response => { response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '7' }).end('{"message":"busy"}') }],
-    ['status', response => { response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down') }],
-    ['vetoed', response => { ok(response, '[]', { 'cache-control': 'no-store' }) }],
-    ['outside_window', response => { ok(response, '[]', { 'x-aptos-ledger-oldest-version': '501' }) }],
-    ['too_large', response => { ok(response, `["${'x'.repeat(1024 * 1024)}"]`) }]
+    ['status', response => {
+      response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '7' }).end('{"message":"busy"}')
+    }],
+    ['status', response => {
+      response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down')
+    }],
+    ['vetoed', response => {
+      ok(response, '[]', { 'cache-control': 'no-store' })
+    }],
+    ['outside_window', response => {
+      ok(response, '[]', { 'x-aptos-ledger-oldest-version': '501' })
+    }],
+    ['too_large', response => {
+      ok(response, `["${'x'.repeat(1024 * 1024)}"]`)
+    }]
   ]
   for (const [reason, answer] of cases) {
-    const stub = await stubNode(t, (_request, response) => { answer(response) })
+    const stub = await stubNode(t, (_request, response) => {
+      answer(response)
+    })
     const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, pruned: { answerLocally: false } })
     const got = [await varve.get(modules), await varve.get(modules)]
-    for (const { headers } of got) t.match(headers[status], new RegExp(`^varve; fwd=uri-miss; fwd-status=\\d+; detail=${reason}$`))
+    for (const { headers } of got) {
+      t.match(headers[status], new RegExp(`^varve; fwd=uri-miss; fwd-status=\\d+; detail=${reason}$`))
+    }
     t.match(got[0]?.headers, { 'cache-control': 'no-store' })
     t.equal(stub.asked.length, 2)
     t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_modules",reason="${reason}"}`), 2)
@@ -122,40 +207,77 @@ t.test('what is not proven history is handed on and asked for again each time, w
 })
 
 t.test('what is dearer than the whole memory tier is not said to be stored', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, `["${'x'.repeat(1_500_000)}"]`) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, `["${'x'.repeat(1_500_000)}"]`)
+  })
   const varve = await varveAt(t, stub.url, { cache: { memory: { maxMb: 1 } } })
-  for (let round = 0; round < 2; round++) t.match(await varve.get(modules), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large' } })
+  for (let round = 0; round < 2; round++) {
+    t.match(await varve.get(modules), {
+      status: 200,
+      headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large' }
+    })
+  }
   t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'), 2)
   t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 0)
 })
 
 t.test('a node\'s error passes untouched, with its Retry-After and without its cookies', async t => {
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '7', 'set-cookie': 'a=b', trailer: 'x', 'x-secret': '1' }).end('busy') })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(503, {
+      'content-type': 'text/plain',
+      'retry-after': '7',
+      'set-cookie': 'a=b',
+      trailer: 'x',
+      'x-secret': '1'
+    }).end('busy')
+  })
   const varve = await varveAt(t, stub.url)
   const { status: code, headers, body } = await varve.get(modules)
   t.same([code, body, headers['retry-after'], headers['content-type']], [503, 'busy', '7', 'text/plain'])
   t.same([headers['set-cookie'], headers.trailer, headers['x-secret']], [undefined, undefined, undefined])
-  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503, body: 'busy', headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': '1000' } }, 'a latest read alike, under the position known, since this answer bears none')
+  t.match(await varve.get('/v1/accounts/0x1/modules'), {
+    status: 503,
+    body: 'busy',
+    headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': '1000' }
+  }, 'a latest read alike, under the position known, since this answer bears none')
 })
 
 t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong answer', async t => {
   const cases: [string, (response: ServerResponse) => void][] = [
-    ['no_position', response => { response.writeHead(200, { 'content-type': 'application/json' }).end('{"message":"internal error","error_code":"internal_error","vm_error_code":null}') }],
-    ['wrong_chain', response => { ok(response, '[]', { 'x-aptos-chain-id': '9' }) }],
-    ['wrong_type', response => { ok(response, '<html>', { 'content-type': 'text/html' }) }],
-    ['wrong_coding', response => { ok(response, 'zzz', { 'content-encoding': 'gzip' }) }]
+    ['no_position', response => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(
+        '{"message":"internal error","error_code":"internal_error","vm_error_code":null}'
+      )
+    }],
+    ['wrong_chain', response => {
+      ok(response, '[]', { 'x-aptos-chain-id': '9' })
+    }],
+    ['wrong_type', response => {
+      ok(response, '<html>', { 'content-type': 'text/html' })
+    }],
+    ['wrong_coding', response => {
+      ok(response, 'zzz', { 'content-encoding': 'gzip' })
+    }]
   ]
   for (const [reason, answer] of cases) {
-    const stub = await stubNode(t, (_request, response) => { answer(response) })
+    const stub = await stubNode(t, (_request, response) => {
+      answer(response)
+    })
     const varve = await varveAt(t, stub.url)
-    t.match(await varve.get(modules), { status: 503, headers: { [status]: 'varve; detail=unavailable', 'retry-after': '1', 'x-node-chain-id': '4' }, body: /"error_code":"internal_error","vm_error_code":null/ }, reason)
+    t.match(await varve.get(modules), {
+      status: 503,
+      headers: { [status]: 'varve; detail=unavailable', 'retry-after': '1', 'x-node-chain-id': '4' },
+      body: /"error_code":"internal_error","vm_error_code":null/
+    }, reason)
     t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_modules",reason="${reason}"}`), 1)
   }
 })
 
 t.test('an answer that ends with its connection may have been cut short: it is neither kept nor handed on', async t => {
   const lines = Object.entries(stamps()).map(line => line.join(': ')).join('\r\n')
-  const raw = await rawNode(t, socket => { socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${lines}\r\n\r\n[{"bytecode":"0x12`) })
+  const raw = await rawNode(t, socket => {
+    socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${lines}\r\n\r\n[{"bytecode":"0x12`)
+  })
   const varve = await varveAt(t, raw.url, { chainId: 4 })
   t.match(await varve.get(modules), { status: 503 })
   t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
@@ -163,13 +285,21 @@ t.test('an answer that ends with its connection may have been cut short: it is n
 
 t.test('what nobody asked for is no answer: 204, 206, 304 and redirects are never handed on', async t => {
   for (const code of [204, 206, 302, 304]) {
-    const stub = await stubNode(t, (_request, response) => { response.writeHead(code, { ...stamps(), location: 'http://127.0.0.1:1/' }).end() })
-    t.match(await (await varveAt(t, stub.url)).get(modules), { status: 503, headers: { location: undefined } }, String(code))
+    const stub = await stubNode(t, (_request, response) => {
+      response.writeHead(code, { ...stamps(), location: 'http://127.0.0.1:1/' }).end()
+    })
+    t.match(
+      await (await varveAt(t, stub.url)).get(modules),
+      { status: 503, headers: { location: undefined } },
+      String(code)
+    )
   }
 })
 
 t.test('an error that a gateway coded keeps its coding', async t => {
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(429, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }).end(gzipSync('slow down')) })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(429, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }).end(gzipSync('slow down'))
+  })
   const got = await (await varveAt(t, stub.url)).get(modules)
   t.match(got, { status: 429, headers: { 'content-encoding': 'gzip' } })
   t.equal(gunzipSync(got.bytes).toString(), 'slow down')
@@ -179,7 +309,10 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
   const waiting: Array<(code: number) => void> = []
   let arrived: () => void = () => {}
   const stub = await stubNode(t, (_request, response, nth) => {
-    waiting.push(code => { if (code === 200) ok(response, `[${nth}]`); else response.writeHead(code, stamps()).end('{}') })
+    waiting.push(code => {
+      if (code === 200) ok(response, `[${nth}]`)
+      else response.writeHead(code, stamps()).end('{}')
+    })
     arrived()
   })
   const { parts } = partsAt(t, stub.url)
@@ -188,18 +321,29 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
     const outcome = await answerRead(parts, readOf(target))
     return isHit(outcome) ? 200 : outcome.fetched.answer.status
   }
-  for (const [target, failing] of [[modules, 500], ['/v1/accounts/0x1/modules', 500], [`${modules}&limit=1`, 429], ['/v1/accounts/0x1/modules?limit=1', 429]] as const) {
-    const first = new Promise<void>(resolve => { arrived = resolve })
+  for (
+    const [target, failing] of [[modules, 500], ['/v1/accounts/0x1/modules', 500], [`${modules}&limit=1`, 429], [
+      '/v1/accounts/0x1/modules?limit=1',
+      429
+    ]] as const
+  ) {
+    const first = new Promise<void>(resolve => {
+      arrived = resolve
+    })
     const leaders = [statusOf(target)]
     await first
     // A latest read joins what is gathering, so there it is the second one that the others join.
     if (!target.includes('ledger_version')) {
       leaders.push(statusOf(target))
-      const second = new Promise<void>(resolve => { arrived = resolve })
+      const second = new Promise<void>(resolve => {
+        arrived = resolve
+      })
       const others = Array.from({ length: 10 }, async () => await statusOf(target))
       waiting.shift()?.(200)
       await second
-      const third = new Promise<void>(resolve => { arrived = resolve })
+      const third = new Promise<void>(resolve => {
+        arrived = resolve
+      })
       waiting.shift()?.(failing)
       await third
       waiting.shift()?.(200)
@@ -207,7 +351,9 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
       continue
     }
     const others = Array.from({ length: 10 }, async () => await statusOf(target))
-    const second = new Promise<void>(resolve => { arrived = resolve })
+    const second = new Promise<void>(resolve => {
+      arrived = resolve
+    })
     waiting.shift()?.(failing)
     await second
     waiting.shift()?.(200)
@@ -218,7 +364,9 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
 t.test('an answer that is cut short is no answer', async t => {
   const stub = await stubNode(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100', ...stamps() }).write('[')
-    setImmediate(() => { response.destroy() })
+    setImmediate(() => {
+      response.destroy()
+    })
   })
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' } })
@@ -226,40 +374,109 @@ t.test('an answer that is cut short is no answer', async t => {
 })
 
 t.test('a node that denies a version already shown is asked once more, and never believed', async t => {
-  const denial = JSON.stringify({ message: 'Ledger version not found by Ledger version(500)', error_code: 'version_not_found', vm_error_code: null })
-  const lagging = (response: ServerResponse): void => { response.writeHead(404, { 'content-type': 'application/json', ...stamps({ 'x-aptos-ledger-version': '400', 'x-aptos-ledger-timestampusec': '400000', 'x-aptos-block-height': '40' }) }).end(denial) }
-  const balanced = await stubNode(t, (_request, response, nth) => { if (nth === 1) lagging(response); else ok(response, '[]') })
-  t.match(await (await varveAt(t, balanced.url)).get(modules), { status: 200, headers: { 'x-node-ledger-version': '1000' } })
+  const denial = JSON.stringify({
+    message: 'Ledger version not found by Ledger version(500)',
+    error_code: 'version_not_found',
+    vm_error_code: null
+  })
+  const lagging = (response: ServerResponse): void => {
+    response.writeHead(404, {
+      'content-type': 'application/json',
+      ...stamps({
+        'x-aptos-ledger-version': '400',
+        'x-aptos-ledger-timestampusec': '400000',
+        'x-aptos-block-height': '40'
+      })
+    }).end(denial)
+  }
+  const balanced = await stubNode(t, (_request, response, nth) => {
+    if (nth === 1) lagging(response)
+    else ok(response, '[]')
+  })
+  t.match(await (await varveAt(t, balanced.url)).get(modules), {
+    status: 200,
+    headers: { 'x-node-ledger-version': '1000' }
+  })
   t.equal(balanced.asked.length, 2)
-  const stuck = await stubNode(t, (_request, response) => { lagging(response) })
+  const stuck = await stubNode(t, (_request, response) => {
+    lagging(response)
+  })
   t.match(await (await varveAt(t, stuck.url)).get(modules), { status: 503 })
   t.equal(stuck.asked.length, 2)
-  const both = [await stubNode(t, (_request, response) => { lagging(response) }), await stubNode(t, (_request, response) => { lagging(response) })]
+  const both = [
+    await stubNode(t, (_request, response) => {
+      lagging(response)
+    }),
+    await stubNode(t, (_request, response) => {
+      lagging(response)
+    })
+  ]
   const { upstreams } = configSchema.parse({ upstreams: both.map(({ url }) => ({ url })) })
   t.match(await (await varveAt(t, '', { upstreams })).get(modules), { status: 503 })
   t.same(both.map(({ asked }) => asked.length), [1, 1], 'of several each has had its say')
-  const future = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(denial) })
-  t.match(await (await varveAt(t, future.url)).get('/v1/accounts/0x1/modules?ledger_version=5000'), { status: 404, body: denial })
+  const future = await stubNode(t, (_request, response) => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(denial)
+  })
+  t.match(await (await varveAt(t, future.url)).get('/v1/accounts/0x1/modules?ledger_version=5000'), {
+    status: 404,
+    body: denial
+  })
   t.equal(future.asked.length, 1, 'of the future a node may well say that it is not there yet')
 })
 
 t.test('hits bear the current position, latest reads the one that was stamped on them', async t => {
   let version = 1000
-  const now = (): Record<string, string> => stamps({ 'x-aptos-ledger-version': String(version), 'x-aptos-ledger-timestampusec': String(version * 1000), 'x-aptos-block-height': String(version / 10) })
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { ...now(), 'x-aptos-cursor': 'ab', 'x-aptos-gas-used': '3' }) }, (_request, response) => { response.writeHead(200, now()).end('{}') })
+  const now = (): Record<string, string> =>
+    stamps({
+      'x-aptos-ledger-version': String(version),
+      'x-aptos-ledger-timestampusec': String(version * 1000),
+      'x-aptos-block-height': String(version / 10)
+    })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]', { ...now(), 'x-aptos-cursor': 'ab', 'x-aptos-gas-used': '3' })
+  }, (_request, response) => {
+    response.writeHead(200, now()).end('{}')
+  })
   const varve = await varveAt(t, stub.url)
-  t.match((await varve.get(modules)).headers, { 'x-node-ledger-version': '1000', 'x-aptos-ledger-version': '1000', 'x-node-epoch': '2' })
+  t.match((await varve.get(modules)).headers, {
+    'x-node-ledger-version': '1000',
+    'x-aptos-ledger-version': '1000',
+    'x-node-epoch': '2'
+  })
   version = 2000
   const latest = await varve.get('/v1/accounts/0x1/modules')
-  t.match(latest.headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store', 'x-node-ledger-version': '2000', 'x-node-cursor': 'ab', 'x-aptos-cursor': 'ab', 'x-node-gas-used': '3' })
-  t.match((await varve.get(modules)).headers, { [status]: /hit/, 'x-node-ledger-version': '2000', 'x-node-ledger-timestampusec': '2000000', 'x-node-block-height': '200', 'x-node-ledger-oldest-version': '10', 'x-node-cursor': 'ab' })
-  t.ok((await varve.get(modules)).rawNames.includes('X-NODE-LEDGER-OLDEST-VERSION'), 'the specification\'s names as it writes them')
-  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=2000'), { headers: { [status]: /hit/ } }, 'the latest answer is kept for the version it was read at')
+  t.match(latest.headers, {
+    [status]: 'varve; fwd=bypass',
+    'cache-control': 'no-store',
+    'x-node-ledger-version': '2000',
+    'x-node-cursor': 'ab',
+    'x-aptos-cursor': 'ab',
+    'x-node-gas-used': '3'
+  })
+  t.match((await varve.get(modules)).headers, {
+    [status]: /hit/,
+    'x-node-ledger-version': '2000',
+    'x-node-ledger-timestampusec': '2000000',
+    'x-node-block-height': '200',
+    'x-node-ledger-oldest-version': '10',
+    'x-node-cursor': 'ab'
+  })
+  t.ok(
+    (await varve.get(modules)).rawNames.includes('X-NODE-LEDGER-OLDEST-VERSION'),
+    'the specification\'s names as it writes them'
+  )
+  t.match(
+    await varve.get('/v1/accounts/0x1/modules?ledger_version=2000'),
+    { headers: { [status]: /hit/ } },
+    'the latest answer is kept for the version it was read at'
+  )
   t.equal(stub.asked.length, 2)
 })
 
 t.test('only the names that were asked for are sent', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'x-aptos-cursor': 'ab' }) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]', { 'x-aptos-cursor': 'ab' })
+  })
   const own = await (await varveAt(t, stub.url, { headers: { emit: ['node'] } })).get(modules)
   t.same(own.rawNames.filter(name => /^x-/i.test(name)).map(name => name.slice(0, 7)), Array(8).fill('X-NODE-'))
   const theirs = await (await varveAt(t, stub.url, { headers: { emit: ['upstream'] } })).get(modules)
@@ -269,42 +486,90 @@ t.test('only the names that were asked for are sent', async t => {
 })
 
 t.test('a latest read is never older than the moment it was asked: what is behind is asked again, and counted if it stays so', async t => {
-  const older = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
-  const balanced = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, nth === 1 ? older : {}) })
+  const older = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const balanced = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`, nth === 1 ? older : {})
+  })
   const varve = await varveAt(t, balanced.url)
   t.match(await varve.get('/v1/accounts/0x1/modules'), { body: '[2]', headers: { 'x-node-ledger-version': '1000' } })
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
-  const stuck = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, { ...older, 'x-aptos-ledger-version': String(900 - nth), 'x-aptos-ledger-timestampusec': String(900_000 - nth) }) })
+  const stuck = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`, {
+      ...older,
+      'x-aptos-ledger-version': String(900 - nth),
+      'x-aptos-ledger-timestampusec': String(900_000 - nth)
+    })
+  })
   const behind = await varveAt(t, stuck.url)
-  t.match(await behind.get('/v1/accounts/0x1/modules'), { body: '[1]', headers: { 'x-node-ledger-version': '899' } }, 'the furthest answer, with its own stamp')
+  t.match(
+    await behind.get('/v1/accounts/0x1/modules'),
+    { body: '[1]', headers: { 'x-node-ledger-version': '899' } },
+    'the furthest answer, with its own stamp'
+  )
   t.equal(stuck.asked.length, 2)
   t.equal(await behind.metric('varve_stale_latest_total'), 1)
 })
 
 t.test('an error of the second node is no word on where the chain stands: the first answer is served, and counted', async t => {
-  const older = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
-  const stub = await stubNode(t, (_request, response, nth) => { if (nth === 1) ok(response, '[1]', older); else response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down') })
+  const older = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const stub = await stubNode(t, (_request, response, nth) => {
+    if (nth === 1) ok(response, '[1]', older)
+    else response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down')
+  })
   const varve = await varveAt(t, stub.url)
-  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 200, body: '[1]', headers: { 'x-node-ledger-version': '900' } })
+  t.match(await varve.get('/v1/accounts/0x1/modules'), {
+    status: 200,
+    body: '[1]',
+    headers: { 'x-node-ledger-version': '900' }
+  })
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
 })
 
 t.test('a latest read that learns of a reset is not late: what was shown before means nothing any more', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]', {
+      'x-aptos-ledger-version': '100',
+      'x-aptos-ledger-timestampusec': '9000000',
+      'x-aptos-block-height': '10'
+    })
+  })
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 200, headers: { 'x-node-ledger-version': '100' } })
-  t.equal(stub.asked.filter(line => line.includes('modules')).length, 2, 'asked again, since nobody can say of which chain the first answer was')
+  t.equal(
+    stub.asked.filter(line => line.includes('modules')).length,
+    2,
+    'asked again, since nobody can say of which chain the first answer was'
+  )
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
 })
 
 t.test('a block bears the current position, and one below a position already shown is never denied', async t => {
-  const older = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' })
+  const older = stamps({
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  })
   const stub = await stubNode(t, (_request, response, nth) => {
     if (nth === 1) ok(response, '{}', older)
-    else response.writeHead(404, { 'content-type': 'application/json', ...older }).end(JSON.stringify({ error_code: nth < 4 ? 'block_not_found' : 'version_not_found' }))
+    else {
+      response.writeHead(404, { 'content-type': 'application/json', ...older }).end(
+        JSON.stringify({ error_code: nth < 4 ? 'block_not_found' : 'version_not_found' })
+      )
+    }
   })
   const varve = await varveAt(t, stub.url)
-  t.match(await varve.get('/v1/blocks/by_version/500'), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=unreadable', 'x-node-ledger-version': '1000' } })
+  t.match(await varve.get('/v1/blocks/by_version/500'), {
+    status: 200,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=unreadable', 'x-node-ledger-version': '1000' }
+  })
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
   t.match(await varve.get('/v1/blocks/by_version/500'), { status: 503 })
   t.equal(stub.asked.length, 3)
@@ -314,7 +579,12 @@ t.test('a block bears the current position, and one below a position already sho
 t.test('a burst of latest reads is two reads of the node: one under way, one gathering behind it', async t => {
   const waiting: Array<() => void> = []
   let arrived: () => void = () => {}
-  const stub = await stubNode(t, (_request, response, nth) => { waiting.push(() => { ok(response, `[${nth}]`) }); arrived() })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    waiting.push(() => {
+      ok(response, `[${nth}]`)
+    })
+    arrived()
+  })
   const { parts } = partsAt(t, stub.url)
   const latest = readOf('/v1/accounts/0x1/modules')
   const bodyOf = async (): Promise<string> => {
@@ -322,10 +592,14 @@ t.test('a burst of latest reads is two reads of the node: one under way, one gat
     return outcome.name === 'forwarded' ? outcome.fetched.answer.body.toString() : outcome.name
   }
   await parts.settle()
-  const first = new Promise<void>(resolve => { arrived = resolve })
+  const first = new Promise<void>(resolve => {
+    arrived = resolve
+  })
   const early = bodyOf()
   await first
-  const second = new Promise<void>(resolve => { arrived = resolve })
+  const second = new Promise<void>(resolve => {
+    arrived = resolve
+  })
   const late = Array.from({ length: 50 }, bodyOf)
   waiting.shift()?.()
   t.equal(await early, '[1]')
@@ -336,7 +610,9 @@ t.test('a burst of latest reads is two reads of the node: one under way, one gat
 })
 
 t.test('what is promoted can be left out', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const varve = await varveAt(t, stub.url, { latest: { promote: false } })
   await varve.get('/v1/accounts/0x1/modules')
   t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=1000'), { headers: { [status]: /miss/ } })
@@ -344,9 +620,15 @@ t.test('what is promoted can be left out', async t => {
 
 t.test('a rendering of a release that runs no more is read afresh, and served as it is when no node gives another within 500 ms', async t => {
   let release = 'aaaa'
-  let answer = (response: ServerResponse, nth: number): void => { ok(response, `[${nth}]`) }
-  const index = (_request: IncomingMessage, response: ServerResponse): void => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) }
-  const stub = await stubNode(t, (_request, response, nth) => { answer(response, nth) }, index)
+  let answer = (response: ServerResponse, nth: number): void => {
+    ok(response, `[${nth}]`)
+  }
+  const index = (_request: IncomingMessage, response: ServerResponse): void => {
+    response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
+  }
+  const stub = await stubNode(t, (_request, response, nth) => {
+    answer(response, nth)
+  }, index)
   const clock = { ms: 0 }
   const { parts } = partsAt(t, stub.url, clock)
   const read = readOf(modules)
@@ -359,19 +641,29 @@ t.test('a rendering of a release that runs no more is read afresh, and served as
   await parts.settle()
   answer = () => {}
   const started = performance.now()
-  t.same(await Promise.all(Array.from({ length: 5 }, served)), Array(5).fill(['hit_memory', '[1]']), 'a node that is mute')
+  t.same(
+    await Promise.all(Array.from({ length: 5 }, served)),
+    Array(5).fill(['hit_memory', '[1]']),
+    'a node that is mute'
+  )
   const tookMs = performance.now() - started
   t.ok(tookMs > 450 && tookMs < 2000, `${Math.round(tookMs)} ms for all five`)
   t.same(await served(), ['hit_memory', '[1]'])
   t.equal(stub.asked.length, 2, 'what could not be read afresh is not tried again at every hit')
   clock.ms = 10_000
-  answer = response => { response.writeHead(500, stamps()).end() }
+  answer = response => {
+    response.writeHead(500, stamps()).end()
+  }
   t.same(await served(), ['hit_memory', '[1]'], 'a node that fails')
 })
 
 t.test('a fresh rendering takes the place of the old one, for all who ask at the time', async t => {
   let release = 'aaaa'
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`) }, (_request, response) => { response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`) })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`)
+  }, (_request, response) => {
+    response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
+  })
   const { parts } = partsAt(t, stub.url)
   const served = async (): Promise<[string, string]> => {
     const outcome = await answerRead(parts, readOf(modules))
@@ -388,7 +680,11 @@ t.test('a fresh rendering takes the place of the old one, for all who ask at the
 t.test('a rendering whose version no node has any more is served as it is, without asking', async t => {
   let release = 'aaaa'
   let oldest = '10'
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (_request, response) => { response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`)
+  })
   const { parts } = partsAt(t, stub.url)
   await parts.settle()
   await answerRead(parts, readOf(modules))
@@ -402,31 +698,51 @@ t.test('a rendering whose version no node has any more is served as it is, witho
 t.test('a reset that is learned while a rendering is read afresh takes the old chain\'s entry with it', async t => {
   let index: Record<string, string> = {}
   let release = 'aaaa'
-  let answer = (response: ServerResponse): void => { ok(response, '["old chain"]') }
-  const stub = await stubNode(t, (_request, response) => { answer(response) }, (_request, response) => { response.writeHead(200, stamps(index)).end(`{"git_hash":"${release}"}`) })
+  let answer = (response: ServerResponse): void => {
+    ok(response, '["old chain"]')
+  }
+  const stub = await stubNode(t, (_request, response) => {
+    answer(response)
+  }, (_request, response) => {
+    response.writeHead(200, stamps(index)).end(`{"git_hash":"${release}"}`)
+  })
   const { parts } = partsAt(t, stub.url)
   await parts.settle()
   await answerRead(parts, readOf(modules))
   release = 'bbbb'
   await parts.settle()
   let asked: () => void = () => {}
-  const arrived = new Promise<void>(resolve => { asked = resolve })
-  answer = () => { asked() }
+  const arrived = new Promise<void>(resolve => {
+    asked = resolve
+  })
+  answer = () => {
+    asked()
+  }
   const reading = answerRead(parts, readOf(modules))
   await arrived
   index = { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }
-  answer = response => { response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end('{"error_code":"version_not_found"}') }
+  answer = response => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end(
+      '{"error_code":"version_not_found"}'
+    )
+  }
   await parts.settle()
   t.match(await reading, { name: /miss|collapsed/, position: { head: { version: 100n } } })
 })
 
 t.test('who has to be admitted has what others have read meanwhile, and what is on the chain by then', async t => {
   let index: Record<string, string> = {}
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, index) }, (_request, response) => { response.writeHead(200, stamps(index)).end('{"git_hash":"aaaa"}') })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`, index)
+  }, (_request, response) => {
+    response.writeHead(200, stamps(index)).end('{"git_hash":"aaaa"}')
+  })
   const { parts } = partsAt(t, stub.url)
   await parts.settle()
   const read = readOf(modules)
-  const other = async (): Promise<void> => { await answerRead(parts, read) }
+  const other = async (): Promise<void> => {
+    await answerRead(parts, read)
+  }
   t.match(await answerRead({ ...parts, admit: other }, read), { name: 'hit_memory' })
   t.equal(stub.asked.length, 1)
   const reset = async (): Promise<void> => {
@@ -434,33 +750,63 @@ t.test('who has to be admitted has what others have read meanwhile, and what is 
     await parts.settle()
   }
   const before = parts.tracker.chain
-  t.match(await answerRead({ ...parts, admit: reset }, readOf('/v1/accounts/0x1/modules?ledger_version=501')), { name: 'miss' })
+  t.match(await answerRead({ ...parts, admit: reset }, readOf('/v1/accounts/0x1/modules?ledger_version=501')), {
+    name: 'miss'
+  })
   t.not(parts.tracker.chain, before)
 })
 
 t.test('who may not ask for more is refused before a node is asked, and before it waits for a version; who asks for the same is not', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   const { parts } = partsAt(t, stub.url)
   await parts.settle()
   const refusal = { message: 'too many requests' }
-  const refused = { ...parts, admit: async () => { throw new Refusal(429, 'web_framework_error', 'too many requests') } }
-  const [mine, others] = await Promise.allSettled([answerRead(refused, readOf(modules)), answerRead(parts, readOf(modules))])
-  t.match([mine, others], [{ status: 'rejected', reason: { status: 429 } }, { status: 'fulfilled', value: { name: 'miss' } }])
-  for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) await t.rejects(answerRead(refused, readOf(target)), refusal)
-  await t.rejects(answerRead({ ...refused, settings: { ...parts.settings, isObserving: true } }, readOf(modules)), refusal, 'all is asked of a node where it is only observed')
+  const refused = {
+    ...parts,
+    admit: async () => {
+      throw new Refusal(429, 'web_framework_error', 'too many requests')
+    }
+  }
+  const [mine, others] = await Promise.allSettled([
+    answerRead(refused, readOf(modules)),
+    answerRead(parts, readOf(modules))
+  ])
+  t.match([mine, others], [{ status: 'rejected', reason: { status: 429 } }, {
+    status: 'fulfilled',
+    value: { name: 'miss' }
+  }])
+  for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) {
+    await t.rejects(answerRead(refused, readOf(target)), refusal)
+  }
+  await t.rejects(
+    answerRead({ ...refused, settings: { ...parts.settings, isObserving: true } }, readOf(modules)),
+    refusal,
+    'all is asked of a node where it is only observed'
+  )
   t.equal(stub.asked.length, 1)
-  await t.rejects(answerRead(refused, { ...readOf('/v1/accounts/0x2/modules'), atLeast: 9999n }), refusal, 'nor does it wait')
+  await t.rejects(
+    answerRead(refused, { ...readOf('/v1/accounts/0x2/modules'), atLeast: 9999n }),
+    refusal,
+    'nor does it wait'
+  )
   t.match(await answerRead(refused, readOf(modules)), { name: 'hit_memory' })
 })
 
 t.test('a chain that was reset begins anew: nothing of the old one is served', async t => {
   let change: Record<string, string> = {}
   let reads = 0
-  const stub = await stubNode(t, (request, response) => { ok(response, request.url?.includes('modules') === true ? `[${++reads}]` : '{}', change) })
+  const stub = await stubNode(t, (request, response) => {
+    ok(response, request.url?.includes('modules') === true ? `[${++reads}]` : '{}', change)
+  })
   const varve = await varveAt(t, stub.url)
   t.equal((await varve.get(modules)).body, '[1]')
   change = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
-  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=500'), { body: '[3]', headers: { [status]: /detail=wrong_chain/, 'x-node-ledger-version': '600' } })
+  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=500'), {
+    body: '[3]',
+    headers: { [status]: /detail=wrong_chain/, 'x-node-ledger-version': '600' }
+  })
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.equal(varve.log.filter(({ msg }) => /the chain was reset/.test(String(msg))).length, 1, 'and says so')
   t.match(await varve.get(modules), { body: '[4]', headers: { [status]: /stored/ } })
@@ -469,20 +815,36 @@ t.test('a chain that was reset begins anew: nothing of the old one is served', a
 t.test('history is served beyond the node\'s window and with the node gone, marked and counted', async t => {
   let oldest = '10'
   let gone = false
-  const stub = await stubNode(t, (_request, response) => { if (gone) response.destroy(); else ok(response, '[]', { 'x-aptos-ledger-oldest-version': oldest, 'x-aptos-ledger-version': oldest === '10' ? '1000' : '1001', 'x-aptos-ledger-timestampusec': oldest === '10' ? '1000000' : '1000001' }) })
+  const stub = await stubNode(t, (_request, response) => {
+    if (gone) response.destroy()
+    else {
+      ok(response, '[]', {
+        'x-aptos-ledger-oldest-version': oldest,
+        'x-aptos-ledger-version': oldest === '10' ? '1000' : '1001',
+        'x-aptos-ledger-timestampusec': oldest === '10' ? '1000000' : '1000001'
+      })
+    }
+  })
   const varve = await varveAt(t, stub.url)
   await varve.get(modules)
   oldest = '600'
   await varve.get('/v1/accounts/0x1/modules')
   gone = true
-  t.match(await varve.get(modules), { status: 200, headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': '600' } })
+  t.match(await varve.get(modules), {
+    status: 200,
+    headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': '600' }
+  })
   t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503 })
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="cache"}'), 1)
   t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}'), 100)
 })
 
 t.test('a 410 of a gateway that bears no position is counted without a distance', async t => {
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}') }, (_request, response) => { response.destroy() })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}')
+  }, (_request, response) => {
+    response.destroy()
+  })
   const varve = await varveAt(t, stub.url, { chainId: 4 })
   t.match(await varve.get(modules), { status: 410, body: '{"error_code":"version_pruned"}' })
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), 1)
@@ -491,7 +853,12 @@ t.test('a 410 of a gateway that bears no position is counted without a distance'
 
 t.test('a process that has not reached its node yet says so, and serves as soon as it can', async t => {
   let sick = true
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') }, (request, response) => { if (sick) response.destroy(); else answerIndex(request, response) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  }, (request, response) => {
+    if (sick) response.destroy()
+    else answerIndex(request, response)
+  })
   const varve = await varveAt(t, stub.url)
   t.match(await ask(varve.adminUrl, '/readyz'), { status: 503, body: /no node has been reached yet/ })
   t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' }, body: /the chain is not known/ })
@@ -501,40 +868,75 @@ t.test('a process that has not reached its node yet says so, and serves as soon 
 })
 
 t.test('a client that has the body already gets a 304 with the present position', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]', { 'x-aptos-cursor': 'ab' }) })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]', { 'x-aptos-cursor': 'ab' })
+  })
   const varve = await varveAt(t, stub.url)
   const etag = (await varve.get(modules)).headers.etag ?? ''
   for (const tag of [etag, `W/${etag}`, '*', `"other", ${etag}`]) {
     const got = await varve.get(modules, { headers: { 'if-none-match': tag } })
-    t.match(got, { status: 304, body: '', headers: { etag, 'x-node-ledger-version': '1000', 'x-node-cursor': 'ab', [status]: /hit/, 'content-type': undefined } }, tag)
+    t.match(got, {
+      status: 304,
+      body: '',
+      headers: {
+        etag,
+        'x-node-ledger-version': '1000',
+        'x-node-cursor': 'ab',
+        [status]: /hit/,
+        'content-type': undefined
+      }
+    }, tag)
   }
-  for (const tag of ['"other"', '"unterminated', etag.slice(1)]) t.match(await varve.get(modules, { headers: { 'if-none-match': tag } }), { status: 200, body: '[]' }, tag)
-  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=50', { headers: { 'if-none-match': '"abc"' } }), { status: 200 }, 'a conditional is not forwarded')
+  for (const tag of ['"other"', '"unterminated', etag.slice(1)]) {
+    t.match(await varve.get(modules, { headers: { 'if-none-match': tag } }), { status: 200, body: '[]' }, tag)
+  }
+  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=50', { headers: { 'if-none-match': '"abc"' } }), {
+    status: 200
+  }, 'a conditional is not forwarded')
 })
 
 t.test('HEAD is the GET without its body, and fills the cache with the whole', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[1,2]') })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[1,2]')
+  })
   const varve = await varveAt(t, stub.url)
-  t.match(await varve.get(modules, { method: 'HEAD' }), { status: 200, body: '', headers: { 'content-length': '5', [status]: /stored/ } })
+  t.match(await varve.get(modules, { method: 'HEAD' }), {
+    status: 200,
+    body: '',
+    headers: { 'content-length': '5', [status]: /stored/ }
+  })
   t.match(await varve.get(modules), { status: 200, body: '[1,2]', headers: { [status]: /hit/ } })
   t.equal(stub.asked[0]?.slice(0, 4), 'GET ')
 })
 
 t.test('JSON and BCS are never mixed', async t => {
-  const stub = await stubNode(t, (request, response) => { ok(response, request.headers.accept ?? '', { 'content-type': request.headers.accept ?? '' }) })
+  const stub = await stubNode(t, (request, response) => {
+    ok(response, request.headers.accept ?? '', { 'content-type': request.headers.accept ?? '' })
+  })
   const varve = await varveAt(t, stub.url)
   for (let round = 0; round < 2; round++) {
     t.match(await varve.get(modules), { body: 'application/json' })
-    t.match(await varve.get(modules, { headers: { accept: 'application/x-bcs', connection: 'accept' } }), { body: 'application/x-bcs', headers: { 'content-type': 'application/x-bcs' } })
+    t.match(await varve.get(modules, { headers: { accept: 'application/x-bcs', connection: 'accept' } }), {
+      body: 'application/x-bcs',
+      headers: { 'content-type': 'application/x-bcs' }
+    })
   }
   t.equal(stub.asked.length, 2)
 })
 
 t.test('clients and CDNs are told what the operator chose', async t => {
-  const stub = await stubNode(t, (request, response) => { request.resume().on('end', () => { ok(response, '[]') }) })
+  const stub = await stubNode(t, (request, response) => {
+    request.resume().on('end', () => {
+      ok(response, '[]')
+    })
+  })
   const told = async (cacheControl: 'immutable' | 'off'): Promise<Array<string | undefined>> => {
     const varve = await varveAt(t, stub.url, { downstream: { cacheControl } })
-    const answers = [await varve.get(modules), await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', '"7"')), await varve.get('/v1/accounts/0x1/modules')]
+    const answers = [
+      await varve.get(modules),
+      await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', '"7"')),
+      await varve.get('/v1/accounts/0x1/modules')
+    ]
     return answers.map(({ headers }) => headers['cache-control'])
   }
   t.same(await told('immutable'), ['public, max-age=86400', 'public, max-age=31536000, immutable', 'no-store'])

@@ -26,10 +26,16 @@ const passedAt = (version: bigint): [target: string] => [`/v1/-/healthy?ledger_v
 const headOf = ({ ledger }: Sandbox): bigint => ledger.head.version
 const waiting = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_waiting_for_version')
 const waits = async (varve: TestVarve): Promise<unknown[]> =>
-  await Promise.all(['reached', 'timeout'].map(async result => await varve.metric(`varve_version_waits_total{result="${result}"}`)))
+  await Promise.all(
+    ['reached', 'timeout'].map(async result => await varve.metric(`varve_version_waits_total{result="${result}"}`))
+  )
 
 /** What comes of reads that wait until the test lets the chain go on. */
-async function meanwhile (varve: TestVarve, reads: ReadonlyArray<[target: string, how?: Ask]>, change: () => void): Promise<Got[]> {
+async function meanwhile (
+  varve: TestVarve,
+  reads: ReadonlyArray<[target: string, how?: Ask]>,
+  change: () => void
+): Promise<Got[]> {
   const asked = Promise.all(reads.map(async ([target, how]) => await varve.get(target, how)))
   await until(async () => await waiting(varve) === reads.length, 'all wait')
   change()
@@ -40,29 +46,43 @@ t.test('a read for a version just above the head waits, and is answered when the
   const { sandbox, varve } = await varveAtSandbox(t, {}, patient)
   t.same([await waiting(varve), await waits(varve)], [0, [0, 0]], 'the metrics are there from the start')
   const target = headOf(sandbox) + 1n
-  const answers = await meanwhile(varve, [...readsAt(target), passedAt(target)], () => { sandbox.ledger.grow(2) })
+  const answers = await meanwhile(varve, [...readsAt(target), passedAt(target)], () => {
+    sandbox.ledger.grow(2)
+  })
   for (const { status, headers } of answers) t.ok(status === 200 && BigInt(String(headers[version_])) >= target)
   t.same([await waiting(varve), await waits(varve)], [0, [4, 0]])
-  t.same(['account_modules', 'table_item', 'block_by_version'].map(name => sandbox.asked.counts[name]), [1, 1, 1], 'the node is asked for it once it has it')
+  t.same(
+    ['account_modules', 'table_item', 'block_by_version'].map(name => sandbox.asked.counts[name]),
+    [1, 1, 1],
+    'the node is asked for it once it has it'
+  )
 })
 
 t.test('what is far above the head is not there, at once; how far that is goes by the size of blocks', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, hour)
   const head = headOf(sandbox)
-  for (const read of readsAt(head + 1000n)) t.match(await varve.get(...read), { status: 404, body: /version_not_found/ })
+  for (const read of readsAt(head + 1000n)) {
+    t.match(await varve.get(...read), { status: 404, body: /version_not_found/ })
+  }
   t.same(await waits(varve), [0, 0])
   // Blocks have some versions each, so that the second block ends well above two versions.
   const { firstVersion } = sandbox.ledger.block(100)
   const most = (2n * (head - firstVersion) + 898n) / 899n
   t.ok(most > 2n)
   t.match(await varve.get(`/v1/accounts/0x1/modules?ledger_version=${head + most + 1n}`), { status: 404 })
-  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${head + most}`]], () => { sandbox.ledger.grow(20) })
+  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${head + most}`]], () => {
+    sandbox.ledger.grow(20)
+  })
   t.equal(answer?.status, 200)
 })
 
 t.test('while no block has followed another, a block is taken for one version', async t => {
   const index = stamps({ 'x-aptos-oldest-block-height': '100' })
-  const node = await stubNode(t, (_request, response) => { response.writeHead(404, index).end() }, (_request, response) => { response.writeHead(200, index).end('{}') })
+  const node = await stubNode(t, (_request, response) => {
+    response.writeHead(404, index).end()
+  }, (_request, response) => {
+    response.writeHead(200, index).end('{}')
+  })
   const varve = await varveAt(t, node.url, { waitForVersion: { ms: 20, blocks: 3 } })
   for (const [version, timeouts] of [[1004, 0], [1003, 1]]) {
     t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 404 })
@@ -76,7 +96,11 @@ t.test('when the time is over the node is asked, and its own not-found is handed
   const began = performance.now()
   const got = await varve.get(`/v1/blocks/by_version/${target}`)
   t.ok(performance.now() - began >= 95)
-  t.match(got, { status: 404, headers: { [status]: /fwd-status=404/ }, body: (await ask(sandbox.url, `/v1/blocks/by_version/${target}`)).body })
+  t.match(got, {
+    status: 404,
+    headers: { [status]: /fwd-status=404/ },
+    body: (await ask(sandbox.url, `/v1/blocks/by_version/${target}`)).body
+  })
   t.same([await waiting(varve), await waits(varve)], [0, [0, 1]])
 })
 
@@ -92,48 +116,91 @@ t.test('of several nodes it is enough that one gets there, and that one is asked
   const { nodes, varve, asked } = await several(t, [{}, {}], { ...patient, head: { pollMs: 600_000 } })
   const [, ahead] = nodes
   const target = (ahead === undefined ? 0n : headOf(ahead)) + 1n
-  const answers = await meanwhile(varve, readsAt(target), () => { ahead?.ledger.grow(2) })
+  const answers = await meanwhile(varve, readsAt(target), () => {
+    ahead?.ledger.grow(2)
+  })
   t.same(answers.map(({ status }) => status), [200, 200, 200])
   t.same(asked(), [0, 3])
 })
 
 t.test('a chain that is reset meanwhile answers as the new one', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 1500 } })
-  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => { sandbox.faults.add({ kind: 'otherChain' }) })
+  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => {
+    sandbox.faults.add({ kind: 'otherChain' })
+  })
   t.match(answer, { status: 404 })
   t.ok(BigInt(String(answer?.headers[version_])) < headOf(sandbox))
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })
 
 t.test('whoever finds no place to wait goes on at once, and who asked for it expressly is told to come again', async t => {
-  const node = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"m","error_code":"version_not_found","vm_error_code":null}') })
+  const node = await stubNode(t, (_request, response) => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"m","error_code":"version_not_found","vm_error_code":null}'
+    )
+  })
   const told: string[] = []
   const { parts: made } = partsAt(t, node.url)
-  const parts = { ...made, settings: { ...made.settings, waitMs: 60_000 }, tally: { ...made.tally, waited: (how: string) => { told.push(how) } }, arrivals: { reach: async () => 'no_place' as const, close: () => {} } }
+  const parts = {
+    ...made,
+    settings: { ...made.settings, waitMs: 60_000 },
+    tally: {
+      ...made.tally,
+      waited: (how: string) => {
+        told.push(how)
+      }
+    },
+    arrivals: { reach: async () => 'no_place' as const, close: () => {} }
+  }
   await parts.settle()
   t.match(await answerRead(parts, readOf('/v1/blocks/by_version/1001')), { fetched: { answer: { status: 404 } } })
-  t.match(await answerRead(parts, { ...readOf('/v1/blocks/by_version/500'), atLeast: 1001n }).catch((error: unknown) => error), { status: 503, lines: ['retry-after', '1'] })
+  t.match(
+    await answerRead(parts, { ...readOf('/v1/blocks/by_version/500'), atLeast: 1001n }).catch((error: unknown) =>
+      error
+    ),
+    { status: 503, lines: ['retry-after', '1'] }
+  )
   t.same(told, ['no_place', 'no_place'])
 })
 
 t.test('both waits together last no longer than one', async t => {
-  const { parts: made } = partsAt(t, (await stubNode(t, (_request, response) => { response.writeHead(404, stamps()).end() })).url)
+  const { parts: made } = partsAt(
+    t,
+    (await stubNode(t, (_request, response) => {
+      response.writeHead(404, stamps()).end()
+    })).url
+  )
   const asked: Array<[bigint, number]> = []
   const clock = { ms: 0 }
   const reach = async (version: bigint, ms: number): Promise<'reached'> => {
     asked.push([version, ms])
     clock.ms += 400
     const { stamped } = made.tracker
-    if (stamped !== undefined) made.tracker.learn({ ...stamped.position, head: { ...stamped.position.head, version, timestampUsec: version * 1000n + 10n ** 9n } }, 'x-aptos-')
+    if (stamped !== undefined) {
+      made.tracker.learn({
+        ...stamped.position,
+        head: { ...stamped.position.head, version, timestampUsec: version * 1000n + 10n ** 9n }
+      }, 'x-aptos-')
+    }
     return 'reached'
   }
   for (const waitMs of [1000, 300]) {
-    const parts = { ...made, now: () => clock.ms, settings: { ...made.settings, waitMs }, arrivals: { reach, close: () => {} } }
+    const parts = {
+      ...made,
+      now: () => clock.ms,
+      settings: { ...made.settings, waitMs },
+      arrivals: { reach, close: () => {} }
+    }
     await parts.settle()
     const head = parts.tracker.position?.head.version ?? 0n
     await answerRead(parts, { ...readOf(`/v1/blocks/by_version/${head + 2n}`), atLeast: head + 1n })
   }
-  await answerRead({ ...made, now: () => clock.ms, settings: { ...made.settings, waitMs: 200 }, arrivals: { reach, close: () => {} } }, { ...readOf('/v1/blocks/by_version/1004'), atLeast: 5n })
+  await answerRead({
+    ...made,
+    now: () => clock.ms,
+    settings: { ...made.settings, waitMs: 200 },
+    arrivals: { reach, close: () => {} }
+  }, { ...readOf('/v1/blocks/by_version/1004'), atLeast: 5n })
   t.same(asked, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
 })
 
@@ -146,9 +213,14 @@ t.test('a stop lets those go on who wait, so that they are answered in words', a
 })
 
 t.test('who waits for a version has a node asked where it stands only while that has turns to spare', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { maxConcurrent: 4 }, waitForVersion: { ms: 500 } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, {
+    upstream: { maxConcurrent: 4 },
+    waitForVersion: { ms: 500 }
+  })
   const slow = sandbox.faults.add({ kind: 'slow', ms: 3000, match: 'account_modules' })
-  const reads = [1n, 2n].map(async back => await varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) - back}`))
+  const reads = [1n, 2n].map(async back =>
+    await varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) - back}`)
+  )
   await until(() => sandbox.asked.of('account_modules') === 2, 'half of its turns are taken')
   const least = { headers: { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1000n) } }
   t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })

@@ -21,23 +21,41 @@ interface Audited {
   readonly results: AuditResult[]
   readonly differences: Difference[]
   readonly asked: string[]
-  upgrade (): Promise<void>
+  upgrade(): Promise<void>
   /** What becomes of a hit when the node then answers so. */
-  afterHit (answer: Answers): Promise<AuditResult | undefined>
+  afterHit(answer: Answers): Promise<AuditResult | undefined>
 }
 
 /** A read that was answered and kept, and every hit on it audited. */
-async function audited (t: Test, first: Answers = response => { ok(response, '[1]') }, read = readOf(modules), settings: Partial<ProxySettings> = {}): Promise<Audited> {
+async function audited (
+  t: Test,
+  first: Answers = response => {
+    ok(response, '[1]')
+  },
+  read = readOf(modules),
+  settings: Partial<ProxySettings> = {}
+): Promise<Audited> {
   let answer = first
   let release = 'aaaa'
-  const stub = await stubNode(t, (request, response) => { answer(response, request) }, (_request, response) => { ok(response, JSON.stringify({ git_hash: release })) })
+  const stub = await stubNode(t, (request, response) => {
+    answer(response, request)
+  }, (_request, response) => {
+    ok(response, JSON.stringify({ git_hash: release }))
+  })
   const results: AuditResult[] = []
   const differences: Difference[] = []
   const made = partsAt(t, stub.url).parts
   const parts: Parts = {
     ...made,
-    auditor: new Auditor(difference => { differences.push(difference) }, async () => {}),
-    tally: { ...made.tally, audited: result => { results.push(result) } },
+    auditor: new Auditor(difference => {
+      differences.push(difference)
+    }, async () => {}),
+    tally: {
+      ...made.tally,
+      audited: result => {
+        results.push(result)
+      }
+    },
     settings: { ...made.settings, auditShare: 1, ...settings }
   }
   await answerRead(parts, read)
@@ -68,7 +86,12 @@ const error = (code: string): string => JSON.stringify({ message: 'no', error_co
 
 t.test('the same answer is equal, by whichever way the hit was given, and stays', async t => {
   const { afterHit, parts, results, differences } = await audited(t)
-  t.equal(await afterHit(response => { ok(response, '[1]') }), 'equal')
+  t.equal(
+    await afterHit(response => {
+      ok(response, '[1]')
+    }),
+    'equal'
+  )
   const known = new KnownRead(readOf(modules))
   answerAtHand(parts, known)
   await until(() => results.length === 2, 'a hit at hand')
@@ -78,26 +101,38 @@ t.test('the same answer is equal, by whichever way the hit was given, and stays'
 
 t.test('what has made room for others while it was compared is equal all the same', async t => {
   const { afterHit, parts } = await audited(t)
-  t.equal(await afterHit(response => {
-    parts.memory.clear()
-    ok(response, '[1]')
-  }), 'equal')
+  t.equal(
+    await afterHit(response => {
+      parts.memory.clear()
+      ok(response, '[1]')
+    }),
+    'equal'
+  )
 })
 
 t.test('what was purged or replaced while it was compared is not forgotten once more', async t => {
   const changes: Array<[what: string, change: (parts: Parts) => void]> = [
-    ['purged', ({ forgetting, tracker }) => { forgetting.forget(everythingOf(readOf(modules), tracker.chain ?? { id: 0, generation: 0 })) }],
+    ['purged', ({ forgetting, tracker }) => {
+      forgetting.forget(everythingOf(readOf(modules), tracker.chain ?? { id: 0, generation: 0 }))
+    }],
     ['replaced', parts => {
-      const { entry } = answerAtHand({ ...parts, settings: { ...parts.settings, auditShare: 0 } }, new KnownRead(readOf(modules))) as { entry: Entry }
+      const { entry } = answerAtHand(
+        { ...parts, settings: { ...parts.settings, auditShare: 0 } },
+        new KnownRead(readOf(modules))
+      ) as { entry: Entry }
       parts.memory.set(makeEntry({ ...entry, body: Buffer.from('[2]'), block: undefined }))
     }]
   ]
   for (const [what, change] of changes) {
     const { afterHit, parts, differences } = await audited(t)
-    t.equal(await afterHit(response => {
-      change(parts)
-      ok(response, '[2]')
-    }), 'unavailable', what)
+    t.equal(
+      await afterHit(response => {
+        change(parts)
+        ok(response, '[2]')
+      }),
+      'unavailable',
+      what
+    )
     t.same(differences, [], what)
     t.equal(parts.memory.entries, what === 'replaced' ? 1 : 0)
   }
@@ -105,10 +140,38 @@ t.test('what was purged or replaced while it was compared is not forgotten once 
 
 t.test('each part of an answer is compared, and what differs is forgotten', async t => {
   const cases: Array<[what: string, then: Answers, where: string, result: AuditResult]> = [
-    ['another body', response => { ok(response, '[2]') }, 'body', 'different'],
-    ['a cursor that was not there', response => { ok(response, '[1]', { 'x-aptos-cursor': '00ab' }) }, 'cursor', 'different'],
-    ['the same type in another spelling', response => { ok(response, '[1]', { 'content-type': 'application/json' }) }, 'content-type', 'rendering'],
-    ['a listing that is cut and does not say where it goes on', response => { ok(response, '[1,2]') }, 'body', 'different']
+    [
+      'another body',
+      response => {
+        ok(response, '[2]')
+      },
+      'body',
+      'different'
+    ],
+    [
+      'a cursor that was not there',
+      response => {
+        ok(response, '[1]', { 'x-aptos-cursor': '00ab' })
+      },
+      'cursor',
+      'different'
+    ],
+    [
+      'the same type in another spelling',
+      response => {
+        ok(response, '[1]', { 'content-type': 'application/json' })
+      },
+      'content-type',
+      'rendering'
+    ],
+    [
+      'a listing that is cut and does not say where it goes on',
+      response => {
+        ok(response, '[1,2]')
+      },
+      'body',
+      'different'
+    ]
   ]
   for (const [what, then, where, result] of cases) {
     const { afterHit, differences, parts } = await audited(t)
@@ -119,13 +182,27 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
 })
 
 t.test('a cursor that is the same is no difference, and one that is another is', async t => {
-  const { afterHit } = await audited(t, response => { ok(response, '[1]', { 'x-aptos-cursor': '00ab' }) })
-  t.equal(await afterHit(response => { ok(response, '[1]', { 'x-aptos-cursor': '00ab' }) }), 'equal')
-  t.equal(await afterHit(response => { ok(response, '[1]', { 'x-aptos-cursor': '00ac' }) }), 'different')
+  const { afterHit } = await audited(t, response => {
+    ok(response, '[1]', { 'x-aptos-cursor': '00ab' })
+  })
+  t.equal(
+    await afterHit(response => {
+      ok(response, '[1]', { 'x-aptos-cursor': '00ab' })
+    }),
+    'equal'
+  )
+  t.equal(
+    await afterHit(response => {
+      ok(response, '[1]', { 'x-aptos-cursor': '00ac' })
+    }),
+    'different'
+  )
 })
 
 t.test('what no release shows in is held against a node of another release too, which may encode where a page ends in a way of its own', async t => {
-  const page = (cursor: string): Answers => response => { ok(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor }) }
+  const page = (cursor: string): Answers => response => {
+    ok(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
+  }
   const { afterHit, upgrade } = await audited(t, page('00ab'), { ...readOf(modules), accept: 'bcs' })
   await upgrade()
   t.equal(await afterHit(page('00ab')), 'equal')
@@ -150,10 +227,18 @@ t.test('what is no word on the history that was kept takes nothing away', async 
     ['one that has too much to do', respond(429, '')],
     ['an error with status 200', respond(200, error('internal_error'), {})],
     ['a page of a gateway', respond(200, '<html>', { ...stamps(), 'content-type': 'text/html' })],
-    ['what is too large to keep', response => { ok(response, JSON.stringify('x'.repeat(2e6))) }],
-    ['what must not be kept', response => { ok(response, '[2]', { 'cache-control': 'no-store' }) }],
-    ['a version that is behind its window', response => { ok(response, '[2]', { 'x-aptos-ledger-oldest-version': '501' }) }],
-    ['nothing', response => { response.destroy() }]
+    ['what is too large to keep', response => {
+      ok(response, JSON.stringify('x'.repeat(2e6)))
+    }],
+    ['what must not be kept', response => {
+      ok(response, '[2]', { 'cache-control': 'no-store' })
+    }],
+    ['a version that is behind its window', response => {
+      ok(response, '[2]', { 'x-aptos-ledger-oldest-version': '501' })
+    }],
+    ['nothing', response => {
+      response.destroy()
+    }]
   ]
   for (const [what, then] of cases) {
     const { afterHit, parts } = await audited(t)
@@ -167,25 +252,53 @@ t.test('what differs in memory from what came is different, whatever a release w
   const known = new KnownRead(readOf(modules))
   const { entry } = answerAtHand(parts, known) as { entry: Entry }
   entry.body.write('[1]'.replace('1', '9'))
-  t.equal(await afterHit(response => { ok(response, '[9,1]') }), 'different')
+  t.equal(
+    await afterHit(response => {
+      ok(response, '[9,1]')
+    }),
+    'different'
+  )
   t.match(differences.at(-1), { where: 'body' })
 })
 
 t.test('a state of the moment is held against the version that it was read at; what is only of the moment is not audited', async t => {
   const latest = readOf('/v1/accounts/0x1/modules')
-  const { afterHit, asked, differences, parts, results } = await audited(t, undefined, latest, { stateMs: 1000, promoteLatest: false })
-  t.equal(await afterHit(response => { ok(response, '[1]') }), 'equal')
+  const { afterHit, asked, differences, parts, results } = await audited(t, undefined, latest, {
+    stateMs: 1000,
+    promoteLatest: false
+  })
+  t.equal(
+    await afterHit(response => {
+      ok(response, '[1]')
+    }),
+    'equal'
+  )
   t.match(asked.at(-1), /modules\?ledger_version=1000$/)
   auditAgain(parts, latest, keysOf(latest, parts.tracker.chain ?? { id: 0, generation: 0 }))
   await until(() => results.length === 2, 'what was given again is audited too')
   t.same(results, ['equal', 'equal'])
-  t.equal(await afterHit(response => { ok(response, '[2]') }), 'different')
+  t.equal(
+    await afterHit(response => {
+      ok(response, '[2]')
+    }),
+    'different'
+  )
   t.match(differences, [{ reads: [{ version: 1000n }, { version: undefined }] }])
   t.equal(parts.memory.entries, 0)
-  for (const [target, body, stamped] of [['/v1/estimate_gas_price', '{"gas_estimate":100}', stamps()], ['/v1/info', '{}', {}]] as const) {
+  for (
+    const [target, body, stamped] of [['/v1/estimate_gas_price', '{"gas_estimate":100}', stamps()], [
+      '/v1/info',
+      '{}',
+      {}
+    ]] as const
+  ) {
     const moment = await audited(t, respond(200, body, stamped), readOf(target))
     let looked = 0
-    Object.assign(moment.parts.auditor, { audit: async () => { looked++ } })
+    Object.assign(moment.parts.auditor, {
+      audit: async () => {
+        looked++
+      }
+    })
     for (let nth = 0; nth < 3; nth++) t.match(await answerRead(moment.parts, readOf(target)), { name: 'hit_memory' })
     t.equal(looked, 0, target)
   }
@@ -193,10 +306,13 @@ t.test('a state of the moment is held against the version that it was read at; w
 
 t.test('a chain that was reset while a node was asked leaves nothing to compare', async t => {
   const { afterHit, parts } = await audited(t)
-  t.equal(await afterHit(response => {
-    parts.tracker.settle({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
-    ok(response, '[2]')
-  }), 'unavailable')
+  t.equal(
+    await afterHit(response => {
+      parts.tracker.settle({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
+      ok(response, '[2]')
+    }),
+    'unavailable'
+  )
 })
 
 t.test('what is gone, of no chain that is known, or tells of no version, is compared with nothing', async t => {
@@ -206,7 +322,11 @@ t.test('what is gone, of no chain that is known, or tells of no version, is comp
   const { entry } = answerAtHand(parts, new KnownRead(read)) as { entry: Entry }
   await until(() => results.length === 1, 'the hit at hand')
   const [times, page] = [asked.length, readOf('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
-  auditAgain(parts, readOf('/v1/blocks/by_version/7'), keysOf(readOf('/v1/blocks/by_version/7'), chain ?? { id: 0, generation: 0 }))
+  auditAgain(
+    parts,
+    readOf('/v1/blocks/by_version/7'),
+    keysOf(readOf('/v1/blocks/by_version/7'), chain ?? { id: 0, generation: 0 })
+  )
   auditHit(parts, page, entry)
   parts.tracker.unsettle()
   auditHit(parts, read, entry)
@@ -216,8 +336,17 @@ t.test('what is gone, of no chain that is known, or tells of no version, is comp
 })
 
 t.test('a page of events is held against those of that start, and the path that comes to mean another stream takes nothing away', async t => {
-  const event = (nth: number, data: unknown): string => JSON.stringify({ version: '500', guid: { creation_number: '2', account_address: '0x1' }, sequence_number: String(nth), type: '0x1::a::B', data })
-  const page = (data: unknown): Answers => response => { ok(response, `[${event(5, data)},${event(6, 'b')}]`) }
+  const event = (nth: number, data: unknown): string =>
+    JSON.stringify({
+      version: '500',
+      guid: { creation_number: '2', account_address: '0x1' },
+      sequence_number: String(nth),
+      type: '0x1::a::B',
+      data
+    })
+  const page = (data: unknown): Answers => response => {
+    ok(response, `[${event(5, data)},${event(6, 'b')}]`)
+  }
   const events = readOf('/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=2')
   const { afterHit, differences, parts } = await audited(t, page('a'), events)
   t.equal(await afterHit(page('a')), 'equal')
@@ -233,7 +362,12 @@ t.test('a not-found that is one no more, and a value that is none, are different
   const missing = respond(404, error('table_item_not_found'))
   const body = '{"key_type":"u64","value_type":"u64","key":"7"}'
   const match = matchEndpoint('/v1/tables/0x1/item?ledger_version=500', 'GET')
-  const read = match && readRequest(match, { method: 'POST', accept: undefined, contentType: 'application/json', body: Buffer.from(body) }, { eventsDefault: 25 })
+  const read = match &&
+    readRequest(
+      match,
+      { method: 'POST', accept: undefined, contentType: 'application/json', body: Buffer.from(body) },
+      { eventsDefault: 25 }
+    )
   for (const [first, then] of [[missing, respond(200, '"1"')], [respond(200, '"1"'), missing]] as const) {
     const { afterHit, differences } = await audited(t, first, read)
     t.equal(await afterHit(first), 'equal')
@@ -244,7 +378,11 @@ t.test('a not-found that is one no more, and a value that is none, are different
 
 t.test('what cannot be compared for a fault of varve\'s own counts as unavailable', async t => {
   const { afterHit, parts } = await audited(t)
-  Object.assign(parts.nodes, { askSpare: async () => { throw new Error('a fault') } })
+  Object.assign(parts.nodes, {
+    askSpare: async () => {
+      throw new Error('a fault')
+    }
+  })
   t.equal(await afterHit(() => {}), 'unavailable')
 })
 

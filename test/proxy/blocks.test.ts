@@ -57,7 +57,11 @@ t.test('with and without transactions, in JSON and in BCS of either form, blocks
     for (const query of ['', '?with_transactions=true']) {
       for (const how of [{}, bcs]) {
         const direct = await ask(sandbox.url, at(first) + query, how)
-        const got = [await varve.get(at(first) + query, how), await varve.get(at(last) + query, how), await varve.get(`${at(first)}${query === '' ? '?with_transactions=false' : query}`, how)]
+        const got = [
+          await varve.get(at(first) + query, how),
+          await varve.get(at(last) + query, how),
+          await varve.get(`${at(first)}${query === '' ? '?with_transactions=false' : query}`, how)
+        ]
         t.same(got.map(({ headers }) => headers[status]), [stored, hit, hit], `${blockBcs} ${query}`)
         for (const { bytes } of got) t.same(bytes, direct.bytes)
         etags.add(got[0]?.headers.etag)
@@ -71,11 +75,23 @@ t.test('with and without transactions, in JSON and in BCS of either form, blocks
 t.test('the newest block is asked for each time, until another follows', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version
-  for (const how of [{}, bcs]) for (let round = 0; round < 2; round++) t.match(await varve.get(at(version), how), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=newest_block', 'cache-control': 'no-store' } })
+  for (const how of [{}, bcs]) {
+    for (let round = 0; round < 2; round++) {
+      t.match(await varve.get(at(version), how), {
+        status: 200,
+        headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=newest_block', 'cache-control': 'no-store' }
+      })
+    }
+  }
   t.equal(sandbox.asked.of('block_by_version'), 4)
   t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="newest_block"}'), 4)
   sandbox.ledger.grow(1)
-  for (const how of [{}, bcs]) t.match([await varve.get(at(version), how), await varve.get(at(version), how)], [{ headers: { [status]: stored } }, { headers: { [status]: hit } }])
+  for (const how of [{}, bcs]) {
+    t.match([await varve.get(at(version), how), await varve.get(at(version), how)], [
+      { headers: { [status]: stored } },
+      { headers: { [status]: hit } }
+    ])
+  }
 })
 
 t.test('a block that the node cut short is handed on and never kept, in either representation', async t => {
@@ -83,11 +99,20 @@ t.test('a block that the node cut short is handed on and never kept, in either r
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452)
   t.ok(last - first >= 3n)
   for (const how of [{}, bcs]) {
-    for (let round = 0; round < 2; round++) t.match(await varve.get(`${at(first)}?with_transactions=true`, how), { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=truncated_block' } })
+    for (let round = 0; round < 2; round++) {
+      t.match(await varve.get(`${at(first)}?with_transactions=true`, how), {
+        status: 200,
+        headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=truncated_block' }
+      })
+    }
     t.equal((await varve.get(at(first), how)).headers[status], stored, 'its head alone is whole')
   }
   const whole = sandbox.ledger.block(451)
-  t.match((await varve.get(`${at(whole.firstVersion)}?with_transactions=true`)).headers, { [status]: stored }, 'and so is a block with no more than the node gives')
+  t.match(
+    (await varve.get(`${at(whole.firstVersion)}?with_transactions=true`)).headers,
+    { [status]: stored },
+    'and so is a block with no more than the node gives'
+  )
 })
 
 t.test('versions above 2^53 are exact', async t => {
@@ -101,10 +126,28 @@ t.test('versions above 2^53 are exact', async t => {
   t.equal(sandbox.asked.of('block_by_version'), blocks.length)
 })
 
-const blockBody = (change: Record<string, unknown> = {}): string => JSON.stringify({ block_height: '50', block_hash: '0xab', block_timestamp: '5', first_version: '500', last_version: '509', transactions: null, ...change })
+const blockBody = (change: Record<string, unknown> = {}): string =>
+  JSON.stringify({
+    block_height: '50',
+    block_hash: '0xab',
+    block_timestamp: '5',
+    first_version: '500',
+    last_version: '509',
+    transactions: null,
+    ...change
+  })
 
-async function versionsOf (t: Parameters<typeof stubNode>[0], answer: (response: ServerResponse) => void, targets: readonly string[]): Promise<Array<[number, unknown]>> {
-  const varve = await varveAt(t, (await stubNode(t, (_request, response) => { answer(response) })).url)
+async function versionsOf (
+  t: Parameters<typeof stubNode>[0],
+  answer: (response: ServerResponse) => void,
+  targets: readonly string[]
+): Promise<Array<[number, unknown]>> {
+  const varve = await varveAt(
+    t,
+    (await stubNode(t, (_request, response) => {
+      answer(response)
+    })).url
+  )
   const got: Array<[number, unknown]> = []
   for (const target of targets) {
     const { status: code, headers } = await varve.get(target)
@@ -114,34 +157,88 @@ async function versionsOf (t: Parameters<typeof stubNode>[0], answer: (response:
 }
 
 t.test('the range is read from wherever a node puts it, and from the block\'s own head alone', async t => {
-  const transactions = Array.from({ length: 10 }, () => ({ events: [{ data: { first_version: '0', last_version: '900', block_height: '7' } }] }))
-  const turned = JSON.stringify({ added: { first_version: '1' }, transactions, last_version: '509', first_version: '500', block_height: '50', x: null }, null, 2)
+  const transactions = Array.from(
+    { length: 10 },
+    () => ({ events: [{ data: { first_version: '0', last_version: '900', block_height: '7' } }] })
+  )
+  const turned = JSON.stringify(
+    {
+      added: { first_version: '1' },
+      transactions,
+      last_version: '509',
+      first_version: '500',
+      block_height: '50',
+      x: null
+    },
+    null,
+    2
+  )
   const targets = ['509', '500', '510'].map(version => `${at(Number(version))}?with_transactions=true`)
-  t.same(await versionsOf(t, response => { ok(response, turned) }, targets), [[200, 'stored'], [200, 'hit'], [503, 'detail=unavailable']])
+  t.same(
+    await versionsOf(t, response => {
+      ok(response, turned)
+    }, targets),
+    [[200, 'stored'], [200, 'hit'], [503, 'detail=unavailable']]
+  )
 })
 
 t.test('a block that does not hold the version asked cannot be the answer: 503, and nothing of it is kept', async t => {
-  t.same(await versionsOf(t, response => { ok(response, blockBody()) }, [at(499), at(510), at(505), at(505)]), [[503, 'detail=unavailable'], [503, 'detail=unavailable'], [200, 'stored'], [200, 'hit']])
+  t.same(
+    await versionsOf(t, response => {
+      ok(response, blockBody())
+    }, [at(499), at(510), at(505), at(505)]),
+    [[503, 'detail=unavailable'], [503, 'detail=unavailable'], [200, 'stored'], [200, 'hit']]
+  )
 })
 
 t.test('a block in a form that varve does not know is handed on and never kept', async t => {
-  for (const body of [blockBody({ first_version: 500 }), blockBody({ last_version: '' }), blockBody({ first_version: '509', last_version: '500' }), '{}', '[]', blockBody({ transactions: [{}] }), blockBody().slice(0, -1)]) {
-    t.same(await versionsOf(t, response => { ok(response, body) }, [at(505), at(505)]), [[200, 'detail=unreadable'], [200, 'detail=unreadable']], body)
+  for (
+    const body of [
+      blockBody({ first_version: 500 }),
+      blockBody({ last_version: '' }),
+      blockBody({ first_version: '509', last_version: '500' }),
+      '{}',
+      '[]',
+      blockBody({ transactions: [{}] }),
+      blockBody().slice(0, -1)
+    ]
+  ) {
+    t.same(
+      await versionsOf(t, response => {
+        ok(response, body)
+      }, [at(505), at(505)]),
+      [[200, 'detail=unreadable'], [200, 'detail=unreadable']],
+      body
+    )
   }
 })
 
 t.test('a lie that overlaps what is kept leaves no two answers for one version', async t => {
-  const bodies = [blockBody(), blockBody({ block_height: '51', first_version: '510', last_version: '600' }), blockBody({ block_height: '52', first_version: '505', last_version: '700' })]
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, bodies[nth - 1] ?? blockBody()) })
+  const bodies = [
+    blockBody(),
+    blockBody({ block_height: '51', first_version: '510', last_version: '600' }),
+    blockBody({ block_height: '52', first_version: '505', last_version: '700' })
+  ]
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, bodies[nth - 1] ?? blockBody())
+  })
   const varve = await varveAt(t, stub.url)
   for (const version of [505, 510, 650]) t.equal((await varve.get(at(version))).headers[status], stored)
-  t.match([await varve.get(at(507)), await varve.get(at(595))], [{ body: bodies[2], headers: { [status]: hit } }, { body: bodies[2], headers: { [status]: hit } }])
+  t.match([await varve.get(at(507)), await varve.get(at(595))], [{ body: bodies[2], headers: { [status]: hit } }, {
+    body: bodies[2],
+    headers: { [status]: hit }
+  }])
   t.match(await varve.get(at(501)), { headers: { [status]: stored } }, 'what the lie was about is asked for again')
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
 })
 
 t.test('transactions in JSON are rendered by the release, and read afresh when it changes; heads and BCS are not', async t => {
-  const targets: [string, typeof bcs | undefined][] = [[at(505), undefined], [`${at(505)}?with_transactions=true`, undefined], [at(505), bcs], [`${at(505)}?with_transactions=true`, bcs]]
+  const targets: [string, typeof bcs | undefined][] = [
+    [at(505), undefined],
+    [`${at(505)}?with_transactions=true`, undefined],
+    [at(505), bcs],
+    [`${at(505)}?with_transactions=true`, bcs]
+  ]
   const head = Buffer.alloc(64)
   for (const [value, offset] of [[50n, 0], [500n, 48], [509n, 56]] as const) head.writeBigUInt64LE(value, offset)
   let release = 'aaaa'
@@ -149,14 +246,21 @@ t.test('transactions in JSON are rendered by the release, and read afresh when i
     const isBcs = request.headers.accept === bcs.headers.accept
     const withTransactions = request.url?.includes('true') === true
     if (!isBcs) return ok(response, blockBody(withTransactions ? { transactions: Array(10).fill(release) } : {}))
-    response.writeHead(200, { 'content-type': bcs.headers.accept, ...stamps() }).end(Buffer.concat([head, withTransactions ? Buffer.from([10, ...Array<number>(10).fill(7)]) : Buffer.alloc(0)]))
-  }, (request, response) => { if (release === 'aaaa') answerIndex(request, response); else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"bbbb"}') })
+    response.writeHead(200, { 'content-type': bcs.headers.accept, ...stamps() }).end(
+      Buffer.concat([head, withTransactions ? Buffer.from([10, ...Array<number>(10).fill(7)]) : Buffer.alloc(0)])
+    )
+  }, (request, response) => {
+    if (release === 'aaaa') answerIndex(request, response)
+    else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"bbbb"}')
+  })
   const varve = await varveAt(t, stub.url, { head: { pollMs: 10 } })
   for (const [target, how] of targets) t.equal((await varve.get(target, how)).headers[status], stored)
   release = 'bbbb'
   let afresh = await varve.get(`${at(505)}?with_transactions=true`)
   // The poll learns the release within its interval.
-  for (let tries = 0; !afresh.body.includes('bbbb') && tries < 500; tries++) afresh = await varve.get(`${at(505)}?with_transactions=true`)
+  for (let tries = 0; !afresh.body.includes('bbbb') && tries < 500; tries++) {
+    afresh = await varve.get(`${at(505)}?with_transactions=true`)
+  }
   t.match(afresh.body, 'bbbb')
   for (const [target, how] of targets) t.equal((await varve.get(target, how)).headers[status], hit)
   t.equal(stub.asked.length, targets.length + 1)
@@ -167,15 +271,30 @@ t.test(`in whatever order versions are asked for, each answer is the node's, and
   const distinct = new Set<string>()
   const first = sandbox.ledger.block(700).firstVersion
   let direct = 0
-  await checkAsync(fc.asyncProperty(fc.bigInt(0n, 300n), fc.constantFrom('', '?with_transactions=true'), fc.constantFrom({}, bcs), async (step, query, how) => {
-    const version = first + step
-    const form = `${sandbox.ledger.blockOf(version).height}${query}${how === bcs}`
-    const got = await varve.get(at(version) + query, how)
-    direct++
-    if (!got.bytes.equals((await ask(sandbox.url, at(version) + query, how)).bytes)) throw new Error(`${at(version)}${query} is not the node's`)
-    if ((got.headers[status] === hit) !== distinct.has(form)) throw new Error(`${String(got.headers[status])} for ${form}`)
-    distinct.add(form)
-  }))
+  await checkAsync(
+    fc.asyncProperty(
+      fc.bigInt(0n, 300n),
+      fc.constantFrom('', '?with_transactions=true'),
+      fc.constantFrom({}, bcs),
+      async (step, query, how) => {
+        const version = first + step
+        const form = `${sandbox.ledger.blockOf(version).height}${query}${how === bcs}`
+        const got = await varve.get(at(version) + query, how)
+        direct++
+        if (!got.bytes.equals((await ask(sandbox.url, at(version) + query, how)).bytes)) {
+          throw new Error(
+            `${at(version)}${query} is not the node's`
+          )
+        }
+        if ((got.headers[status] === hit) !== distinct.has(form)) {
+          throw new Error(
+            `${String(got.headers[status])} for ${form}`
+          )
+        }
+        distinct.add(form)
+      }
+    )
+  )
   t.equal(sandbox.asked.of('block_by_version') - direct, distinct.size)
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), distinct.size)
 })

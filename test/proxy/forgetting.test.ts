@@ -16,13 +16,23 @@ const bcs = 'application/x-bcs'
 function readAt (target: string, { accept, body, method = 'GET' }: Ask & { accept?: string | undefined } = {}): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
+  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, {
+    eventsDefault: 25
+  })
 }
 
 function tier (): { memory: Memory, forgetting: Forgetting, keep: (key: string, block?: Entry['block']) => Entry } {
   const memory = new Memory(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
   const keep = (key: string, block?: Entry['block']): Entry => {
-    const entry = makeEntry({ key, status: 200, contentType: 'application/json', body: Buffer.from(key), ownLines: [], release: undefined, block })
+    const entry = makeEntry({
+      key,
+      status: 200,
+      contentType: 'application/json',
+      body: Buffer.from(key),
+      ownLines: [],
+      release: undefined,
+      block
+    })
     memory.set(entry)
     return entry
   }
@@ -32,14 +42,22 @@ function tier (): { memory: Memory, forgetting: Forgetting, keep: (key: string, 
 t.test('everything of a read is what is kept of it in either representation, for ever or for a moment, and nothing of any other', async t => {
   const post = (key: string): Ask => ({ method: 'POST', body: String(item('u64', key).body) })
   const reads: [string, Ask][] = [
-    ['/v1/accounts/0x1/modules?ledger_version=5&limit=2', {}], ['/v1/accounts/0x1/modules', {}], ['/v1/info', {}], ['/v1/estimate_gas_price', {}],
-    ['/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=7', {}], ['/v1/tables/0xab/item?ledger_version=5', post('"7"')], ['/v1/tables/0xab/item?ledger_version=5', post('"8"')],
-    ['/v1/accounts/0x1/modules?ledger_version=6&limit=2', {}], ['/v1/accounts/0x1/modules?ledger_version=5&limit=3', {}], ['/v1/accounts/0x2/modules?ledger_version=5&limit=2', {}]
+    ['/v1/accounts/0x1/modules?ledger_version=5&limit=2', {}],
+    ['/v1/accounts/0x1/modules', {}],
+    ['/v1/info', {}],
+    ['/v1/estimate_gas_price', {}],
+    ['/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=7', {}],
+    ['/v1/tables/0xab/item?ledger_version=5', post('"7"')],
+    ['/v1/tables/0xab/item?ledger_version=5', post('"8"')],
+    ['/v1/accounts/0x1/modules?ledger_version=6&limit=2', {}],
+    ['/v1/accounts/0x1/modules?ledger_version=5&limit=3', {}],
+    ['/v1/accounts/0x2/modules?ledger_version=5&limit=2', {}]
   ]
-  const keysIn = ([target, how]: [string, Ask]): string[] => [undefined, bcs].flatMap(accept => {
-    const keys = keysOf(readAt(target, { ...how, accept }), chain)
-    return [keys.value, keys.text, momentKeyOf(keys)]
-  })
+  const keysIn = ([target, how]: [string, Ask]): string[] =>
+    [undefined, bcs].flatMap(accept => {
+      const keys = keysOf(readAt(target, { ...how, accept }), chain)
+      return [keys.value, keys.text, momentKeyOf(keys)]
+    })
   for (const read of reads) {
     const { memory, forgetting, keep } = tier()
     for (const key of new Set(reads.flatMap(keysIn))) keep(key)
@@ -49,13 +67,18 @@ t.test('everything of a read is what is kept of it in either representation, for
       t.same(what.blocks, [])
       forgetting.forget(what)
     }
-    for (const other of reads) for (const key of keysIn(other)) t.equal(memory.get(key) !== undefined, other !== read, `${key} when ${read[0]} is purged`)
+    for (const other of reads) {
+      for (const key of keysIn(other)) {
+        t.equal(memory.get(key) !== undefined, other !== read, `${key} when ${read[0]} is purged`)
+      }
+    }
   }
 })
 
 t.test('the value of a table item is forgotten for all its spellings, a not-found for the text that was given', async t => {
   const target = '/v1/tables/0xab/item?ledger_version=5'
-  const keysFor = (key: string): ReturnType<typeof keysOf> => keysOf(readAt(target, { method: 'POST', body: String(item('u64', key).body) }), chain)
+  const keysFor = (key: string): ReturnType<typeof keysOf> =>
+    keysOf(readAt(target, { method: 'POST', body: String(item('u64', key).body) }), chain)
   const { memory, forgetting, keep } = tier()
   for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) keep(name)
   forgetting.forget(everythingOf(readAt(target, { method: 'POST', body: String(item('u64', '"007"').body) }), chain))
@@ -65,8 +88,19 @@ t.test('the value of a table item is forgotten for all its spellings, a not-foun
 })
 
 t.test('any version of a block, in any form, means the block in all four, wherever in it the version is', async t => {
-  const families = ['4.2 json blocks', '4.2 json blocks with_transactions', '4.2 bcs blocks', '4.2 bcs blocks with_transactions']
-  for (const [version, query, accept] of [[10n, '', undefined], [15n, '?with_transactions=true', undefined], [19n, '?with_transactions=false', bcs], [12n, '?with_transactions=true', bcs]] as const) {
+  const families = [
+    '4.2 json blocks',
+    '4.2 json blocks with_transactions',
+    '4.2 bcs blocks',
+    '4.2 bcs blocks with_transactions'
+  ]
+  for (
+    const [version, query, accept] of [[10n, '', undefined], [15n, '?with_transactions=true', undefined], [
+      19n,
+      '?with_transactions=false',
+      bcs
+    ], [12n, '?with_transactions=true', bcs]] as const
+  ) {
     const { memory, forgetting, keep } = tier()
     for (const blocks of families) {
       keep(`${blocks} 1`, { blocks, first: 10n, last: 19n })
@@ -77,7 +111,9 @@ t.test('any version of a block, in any form, means the block in all four, wherev
     t.same([...what.blocks].map(({ blocks }) => blocks).sort(), [...families].sort())
     t.same(new Set(what.blocks.map(block => block.version)), new Set([version]))
     forgetting.forget(what)
-    for (const blocks of families) t.same([memory.getBlock(blocks, 10n), memory.getBlock(blocks, 20n)?.key], [undefined, `${blocks} 2`])
+    for (const blocks of families) {
+      t.same([memory.getBlock(blocks, 10n), memory.getBlock(blocks, 20n)?.key], [undefined, `${blocks} 2`])
+    }
     t.ok(memory.getBlock('4.1 json blocks', 10n), 'one of another generation is another block')
   }
 })
@@ -115,7 +151,12 @@ t.test('every purge can be told from the time before it, and what was kept in sp
 })
 
 t.test('what was asked for before a purge is given to who asked, and not kept after it', async t => {
-  const targets = ['/v1/accounts/0x1/modules?ledger_version=500', '/v1/accounts/0x1/modules', '/v1/estimate_gas_price', '/v1/accounts/0x1/events/0x1::a::B/c']
+  const targets = [
+    '/v1/accounts/0x1/modules?ledger_version=500',
+    '/v1/accounts/0x1/modules',
+    '/v1/estimate_gas_price',
+    '/v1/accounts/0x1/events/0x1::a::B/c'
+  ]
   for (const target of targets) {
     const stub = await stubNode(t, (_request, response, nth) => {
       if (nth === 1) parts.forgetting.forget(everythingOf(readOf(target), parts.tracker.chain ?? chain))
@@ -137,7 +178,15 @@ t.test('a page of events means each page of its stream that has any of them, by 
   const memory = new Memory(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
   const forgetting = new Forgetting(memory, names)
   const page = (first: bigint, last: bigint, of = stream): Entry => {
-    const entry = makeEntry({ key: `${of}?start=${first}&limit=${last - first + 1n}`, status: 200, contentType: 'application/json', body: Buffer.from('[]'), ownLines: [], release: undefined, page: { stream: of, first, last, offsets: undefined } })
+    const entry = makeEntry({
+      key: `${of}?start=${first}&limit=${last - first + 1n}`,
+      status: 200,
+      contentType: 'application/json',
+      body: Buffer.from('[]'),
+      ownLines: [],
+      release: undefined,
+      page: { stream: of, first, last, offsets: undefined }
+    })
     memory.set(entry)
     return entry
   }
@@ -145,17 +194,35 @@ t.test('a page of events means each page of its stream that has any of them, by 
   for (const target of [`${path}?start=5&limit=10`, `${long}/7?start=5&limit=10`]) {
     memory.clear()
     names.learn(handle, stream, 1n, 1000)
-    const [before, within, after, other] = [page(0n, 4n), page(4n, 5n), page(15n, 20n), page(5n, 14n, `4.2 json ${long}/8`)]
+    const [before, within, after, other] = [
+      page(0n, 4n),
+      page(4n, 5n),
+      page(15n, 20n),
+      page(5n, 14n, `4.2 json ${long}/8`)
+    ]
     const times = forgetting.times
     const read = readOf(target)
     const whatOf = forgetting.everythingOf(read, chain)
     forgetting.forget(whatOf(chain))
-    t.same([before, within, after, other].map(({ key }) => memory.get(key) !== undefined), [true, false, true, true], target)
+    t.same(
+      [before, within, after, other].map(({ key }) => memory.get(key) !== undefined),
+      [true, false, true, true],
+      target
+    )
     t.equal(names.lastOf(handle), target.startsWith(path) ? undefined : stream)
-    t.same(whatOf({ id: 4, generation: 3 }).pages?.map(({ stream: of }) => of).sort(), [...new Set([pagesOf({ id: 4, generation: 3 }, read.path), `4.3 json ${long}/7`])].sort(), 'of any generation, though nobody knows it any more')
+    t.same(
+      whatOf({ id: 4, generation: 3 }).pages?.map(({ stream: of }) => of).sort(),
+      [...new Set([pagesOf({ id: 4, generation: 3 }, read.path), `4.3 json ${long}/7`])].sort(),
+      'of any generation, though nobody knows it any more'
+    )
     t.same([before, within, after, other].map(entry => forgetting.hasMeant(entry, times)), [false, true, false, false])
-    const asked = (first: bigint): boolean => forgetting.hasMeant(other, times, { stream: pagesOf(chain, read.path), first, last: first })
-    t.same([asked(4n), asked(5n), asked(14n), asked(15n)], [false, true, true, false], 'by the path that it was asked for by')
+    const asked = (first: bigint): boolean =>
+      forgetting.hasMeant(other, times, { stream: pagesOf(chain, read.path), first, last: first })
+    t.same(
+      [asked(4n), asked(5n), asked(14n), asked(15n)],
+      [false, true, true, false],
+      'by the path that it was asked for by'
+    )
   }
   const nothing = everythingOf(readOf(`${path}?start=5&limit=0`), chain)
   t.equal(nothing.pages, undefined, 'no page has no events')

@@ -4,7 +4,9 @@ import { Tracker } from '../../src/chain/tracker.js'
 import { HeadLines } from '../../src/proxy/head-lines.js'
 
 const positionAt = (version: bigint): Position => ({
-  chainId: 4, head: { version, timestampUsec: version, epoch: undefined, blockHeight: version }, oldest: { version: 0n, blockHeight: 0n }
+  chainId: 4,
+  head: { version, timestampUsec: version, epoch: undefined, blockHeight: version },
+  oldest: { version: 0n, blockHeight: 0n }
 })
 
 t.test('lines are put together once for a position, and anew when the position or the names of the node have changed, whoever noticed first', async t => {
@@ -15,10 +17,17 @@ t.test('lines are put together once for a position, and anew when the position o
   const first = heads.of(one, 'hit', 'no-cache')
   t.equal(heads.of(one, 'hit', 'no-cache'), first)
   t.not(heads.of(one, 'hit', undefined), first)
-  t.match(first.text, /^cache-status: hit\r\nvary: [^\r]+\r\nx-a-chain-id: 4\r\n(?:x-a-[a-z-]+: \d\r\n)+cache-control: no-cache\r\n$/)
+  t.match(
+    first.text,
+    /^cache-status: hit\r\nvary: [^\r]+\r\nx-a-chain-id: 4\r\n(?:x-a-[a-z-]+: \d\r\n)+cache-control: no-cache\r\n$/
+  )
   tracker.learn(positionAt(3n), 'x-b-')
   t.ok(heads.positionLines(two).includes('x-b-chain-id'))
-  t.match(heads.of(one, 'hit', 'no-cache').text, /x-b-chain-id/, 'what is passed on may have been the first to have the new names')
+  t.match(
+    heads.of(one, 'hit', 'no-cache').text,
+    /x-b-chain-id/,
+    'what is passed on may have been the first to have the new names'
+  )
   t.notMatch(heads.of(two, 'hit', 'no-cache').text, /x-a-/)
 })
 

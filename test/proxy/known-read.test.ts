@@ -17,12 +17,17 @@ interface Given {
   readonly reply: Reply
   readonly clock: { ms: number }
   /** What comes of asking once more. */
-  again (wishes?: Wishes): Reply | undefined
+  again(wishes?: Wishes): Reply | undefined
 }
 
 /** A read that was answered from the cache in a spelling that is known. */
-async function given (t: Test, { target = modules, wishes = plain, body = '[]', stamped = stamps() } = {}): Promise<Given> {
-  const stub = await stubNode(t, (_request, response) => { ok(response, body, stamped) })
+async function given (
+  t: Test,
+  { target = modules, wishes = plain, body = '[]', stamped = stamps() } = {}
+): Promise<Given> {
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, body, stamped)
+  })
   const clock = { ms: 1000 }
   const { parts } = partsAt(t, stub.url, clock)
   await answerRead(parts, readOf(target))
@@ -41,13 +46,27 @@ t.test('the reply that was given is given again', async t => {
 
 t.test('nothing is given again once anything has changed that it was made of', async t => {
   const changes: [what: string, change: (given: Given) => void][] = [
-    ['what is kept, by another entry', ({ parts }) => { parts.memory.set({ ...entryOf(parts), key: 'other' }) }],
-    ['what is kept, by its end', ({ parts }) => { parts.memory.delete(entryOf(parts).key) }],
-    ['what is kept, by the end of everything', ({ parts }) => { parts.memory.clear() }],
-    ['the position', ({ parts }) => { headTo(parts, 2000n) }],
-    ['the generation', ({ parts: { tracker } }) => { tracker.settle({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true) }],
-    ['which chain it is', ({ parts }) => { parts.tracker.unsettle() }],
-    ['the releases that live nodes run', ({ parts }) => { Object.assign(parts.nodes, { isGone: () => true }) }]
+    ['what is kept, by another entry', ({ parts }) => {
+      parts.memory.set({ ...entryOf(parts), key: 'other' })
+    }],
+    ['what is kept, by its end', ({ parts }) => {
+      parts.memory.delete(entryOf(parts).key)
+    }],
+    ['what is kept, by the end of everything', ({ parts }) => {
+      parts.memory.clear()
+    }],
+    ['the position', ({ parts }) => {
+      headTo(parts, 2000n)
+    }],
+    ['the generation', ({ parts: { tracker } }) => {
+      tracker.settle({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+    }],
+    ['which chain it is', ({ parts }) => {
+      parts.tracker.unsettle()
+    }],
+    ['the releases that live nodes run', ({ parts }) => {
+      Object.assign(parts.nodes, { isGone: () => true })
+    }]
   ]
   for (const [what, change] of changes) {
     const all = await given(t)
@@ -69,10 +88,16 @@ t.test('what was given under a condition, or is of the pruned past, or lacks a f
   const { parts, again } = await given(t, { wishes: { ...plain, acceptEncoding: 'gzip' }, body: long })
   t.equal(again(), undefined, 'its coded form is being made')
   await parts.compressor.idle()
-  t.equal((await given(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(), undefined, 'nor is what clients may make long remembered')
+  t.equal(
+    (await given(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(),
+    undefined,
+    'nor is what clients may make long remembered'
+  )
   const pruned = await given(t)
   const { stamped } = pruned.parts.tracker
-  if (stamped !== undefined) pruned.parts.tracker.learn({ ...stamped.position, oldest: { version: 900n, blockHeight: 9n } }, stamped.family)
+  if (stamped !== undefined) {
+    pruned.parts.tracker.learn({ ...stamped.position, oldest: { version: 900n, blockHeight: 9n } }, stamped.family)
+  }
   const hit = answerAtHand(pruned.parts, pruned.known) as Hit
   t.equal(hit.kind, 'pruned')
   pruned.known.give(pruned.parts, hit, plain, pruned.reply)
@@ -80,8 +105,17 @@ t.test('what was given under a condition, or is of the pruned past, or lacks a f
 })
 
 t.test('what is believed for a while is given again for that while', async t => {
-  const events = JSON.stringify([{ version: '500', guid: { creation_number: '1', account_address: '0x1' }, sequence_number: '3', type: 'x', data: {} }])
-  const { again, clock, reply } = await given(t, { target: '/v1/accounts/0x1/events/0x1::a::B/c?start=3&limit=1', body: events })
+  const events = JSON.stringify([{
+    version: '500',
+    guid: { creation_number: '1', account_address: '0x1' },
+    sequence_number: '3',
+    type: 'x',
+    data: {}
+  }])
+  const { again, clock, reply } = await given(t, {
+    target: '/v1/accounts/0x1/events/0x1::a::B/c?start=3&limit=1',
+    body: events
+  })
   clock.ms += 3_599_999
   t.equal(again(), reply)
   clock.ms += 1
@@ -115,11 +149,22 @@ t.test('its keys are made once for a chain, and anew for another one', async t =
 
 function headTo ({ tracker }: Parts, version: bigint): void {
   const { stamped } = tracker
-  if (stamped !== undefined) tracker.hear({ ...stamped, position: { ...stamped.position, head: { ...stamped.position.head, version, timestampUsec: 10n ** 15n * version } } })
+  if (stamped !== undefined) {
+    tracker.hear({
+      ...stamped,
+      position: {
+        ...stamped.position,
+        head: { ...stamped.position.head, version, timestampUsec: 10n ** 15n * version }
+      }
+    })
+  }
 }
 
 function entryOf (parts: Parts): Entry {
-  const entry = parts.memory.get('4.1 json /v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500')
+  const entry = parts.memory.get(
+    '4.1 json ' +
+      '/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500'
+  )
   if (entry === undefined) throw new Error('not kept')
   return entry
 }

@@ -21,35 +21,53 @@ const table = '/v1/tables/0x5eed/item'
 const moments: readonly [string, EndpointName, number][] = [[info, 'info', 1000], [gas, 'estimate_gas_price', 500]]
 
 /** What a test sees of an answered read. */
-interface Told { readonly name: string, readonly status: number, readonly body: string, readonly version: bigint | undefined }
+interface Told {
+  readonly name: string
+  readonly status: number
+  readonly body: string
+  readonly version: bigint | undefined
+}
 
 interface Proxy {
   readonly sandbox: Sandbox
   readonly parts: Parts
   readonly clock: { ms: number }
-  get (target: string): Promise<Told>
+  get(target: string): Promise<Told>
 }
 
 /** The parts of a proxy in front of the embedded node, the node's growth and the proxy's clock in the test's hand. */
 async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial<ProxySettings> = {}): Promise<Proxy> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   const clock = { ms: 0 }
   const made = partsAt(t, sandbox.url, clock).parts
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   await parts.settle()
   sandbox.asked.reset()
-  return { sandbox, parts, clock, get: async target => tell(await answerRead(parts, readOf(target)).catch((error: unknown) => error as Refusal)) }
+  return {
+    sandbox,
+    parts,
+    clock,
+    get: async target => tell(await answerRead(parts, readOf(target)).catch((error: unknown) => error as Refusal))
+  }
 }
 
 function tell (outcome: Outcome | Refusal): Told {
-  if (outcome instanceof Refusal) return { name: 'refused', status: outcome.status, body: outcome.body, version: undefined }
+  if (outcome instanceof Refusal) {
+    return { name: 'refused', status: outcome.status, body: outcome.body, version: undefined }
+  }
   const { status, body } = 'entry' in outcome ? outcome.entry : outcome.fetched.answer
   return { name: outcome.name, status, body: body.toString(), version: outcome.position?.head.version }
 }
 
 /** Long enough for a node in this process to read its state. */
-const aTurn = async (): Promise<void> => { await new Promise(resolve => { setImmediate(resolve) }) }
+const aTurn = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
 
 const names = (told: readonly Told[]): Record<string, number> => {
   const counts: Record<string, number> = {}
@@ -183,23 +201,33 @@ for (const [target, endpoint, forMs] of moments) {
 t.test(`with every shield off no answer is older than its question, however reads, blocks and slow nodes fall together (${seeded})`, async t => {
   const { sandbox, parts, get } = await proxyAt(t, { blocks: 20, infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
   for (const late of [true, false]) sandbox.faults.add({ kind: 'slow', ms: 2, late, share: 0.3 })
-  const step = fc.oneof({ weight: 4, arbitrary: fc.constantFrom(info, gas, modules, `${modules}?limit=1`) }, { weight: 2, arbitrary: fc.constant('grow') }, { weight: 2, arbitrary: fc.constant('wait') }, { weight: 1, arbitrary: fc.constant('land') })
-  await checkAsync(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
-    const underWay: Promise<void>[] = []
-    for (const name of steps) {
-      if (name === 'grow') sandbox.ledger.grow()
-      else if (name === 'wait') await aTurn()
-      else if (name === 'land') await underWay[0]
-      else underWay.push(isYoung(name))
-    }
-    await Promise.all(underWay)
-    if (parts.latestFlights.size !== 0) throw new Error('a flight was left behind')
-  }), 60)
+  const step = fc.oneof(
+    { weight: 4, arbitrary: fc.constantFrom(info, gas, modules, `${modules}?limit=1`) },
+    { weight: 2, arbitrary: fc.constant('grow') },
+    { weight: 2, arbitrary: fc.constant('wait') },
+    { weight: 1, arbitrary: fc.constant('land') }
+  )
+  await checkAsync(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
+      const underWay: Promise<void>[] = []
+      for (const name of steps) {
+        if (name === 'grow') sandbox.ledger.grow()
+        else if (name === 'wait') await aTurn()
+        else if (name === 'land') await underWay[0]
+        else underWay.push(isYoung(name))
+      }
+      await Promise.all(underWay)
+      if (parts.latestFlights.size !== 0) throw new Error('a flight was left behind')
+    }),
+    60
+  )
 
   async function isYoung (target: string): Promise<void> {
     const asked = sandbox.ledger.head.version
     const told = await get(target)
-    if (told.name !== 'forwarded' || told.version === undefined || told.version < asked) throw new Error(`${target} asked at ${asked} was answered ${told.name} at ${told.version}`)
+    if (told.name !== 'forwarded' || told.version === undefined || told.version < asked) {
+      throw new Error(`${target} asked at ${asked} was answered ${told.name} at ${told.version}`)
+    }
   }
 })
 
@@ -215,22 +243,36 @@ t.test('who joins the fetch of a page that turns out to end the stream asks anew
   const late = Array.from({ length: 20 }, async () => await get(page))
   hold.release()
   t.match(await early, { name: 'miss', version: before })
-  for (const { name, version, body } of await Promise.all(late)) t.same([name, version, (JSON.parse(body) as unknown[]).length], ['forwarded', sandbox.ledger.head.version, 11])
+  for (const { name, version, body } of await Promise.all(late)) {
+    t.same([name, version, (JSON.parse(body) as unknown[]).length], ['forwarded', sandbox.ledger.head.version, 11])
+  }
   t.equal(sandbox.asked.of('account_events'), 2)
 })
 
 t.test('a latest answer that is behind is served and counted where the second try brings none; what cannot be true is not', async t => {
-  const old = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
   const stub = await stubNode(t, (_request, response, nth) => {
     if (nth === 1) ok(response, '[1]', old)
     else if (nth === 2) ok(response, '<html>', { 'content-type': 'text/html' })
-    else ok(response, '{"block_height":"3","block_hash":"0x0","block_timestamp":"1","first_version":"20","last_version":"29","transactions":null}')
+    else {
+      ok(
+        response,
+        '{"block_height":"3","block_hash":"0x0","block_timestamp":"1","first_version":"20","last_version":"29","transactions":null}'
+      )
+    }
   })
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(modules), { body: '[1]', headers: { [status]: 'varve; fwd=bypass', [version_]: '900' } })
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
   const asked = stub.asked.length
-  t.match(await varve.get('/v1/blocks/by_version/30'), { status: 503, headers: { [status]: 'varve; detail=unavailable' } })
+  t.match(await varve.get('/v1/blocks/by_version/30'), {
+    status: 503,
+    headers: { [status]: 'varve; detail=unavailable' }
+  })
   t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="wrong_block"}'), 1)
   t.equal(stub.asked.length, asked + 1)
 })
@@ -238,22 +280,34 @@ t.test('a latest answer that is behind is served and counted where the second tr
 t.test('over the wire: a burst costs the node one read, and so does all that follows until the answer is too old', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
   const agent = new Agent({ keepAlive: true, maxSockets: 100 })
-  t.teardown(() => { agent.destroy() })
+  t.teardown(() => {
+    agent.destroy()
+  })
   for (const [target, endpoint] of moments) {
     const burst = await Promise.all(Array.from({ length: 1000 }, async () => await varve.get(target, { agent })))
     t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each is answered, with the same')
     sandbox.ledger.grow(50)
-    t.match(await varve.get(target), { body: burst[0]?.body, headers: { [status]: fromMemory, 'cache-control': 'no-store' } })
+    t.match(await varve.get(target), {
+      body: burst[0]?.body,
+      headers: { [status]: fromMemory, 'cache-control': 'no-store' }
+    })
     t.equal(sandbox.asked.of(endpoint), 1)
-    const count = async (outcome: string): Promise<number> => await varve.metric(`varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="200"}`) ?? 0
+    const count = async (outcome: string): Promise<number> =>
+      await varve.metric(`varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="200"}`) ?? 0
     const forwarded = burst.filter(({ headers }) => headers[status] === 'varve; fwd=bypass').length
     t.ok(forwarded >= 1)
-    t.same([await count('hit_memory'), await count('forwarded')], [1001 - forwarded, forwarded], 'a shielded answer is counted as a hit')
+    t.same(
+      [await count('hit_memory'), await count('forwarded')],
+      [1001 - forwarded, forwarded],
+      'a shielded answer is counted as a hit'
+    )
   }
 })
 
 t.test('node info bears the position known, the gas estimate its own; given again, both bear the present one, which never goes back', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex: false }, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
+  const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex: false }, {
+    latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
+  })
   const at = (version: bigint, oldest: bigint): object => ({
     [version_]: String(version),
     'x-aptos-ledger-version': String(version),
@@ -270,22 +324,40 @@ t.test('node info bears the position known, the gas estimate its own; given agai
   sandbox.ledger.grow(3)
   sandbox.ledger.pruneTo(120)
   const [{ version: second }, { version: risen }] = [sandbox.ledger.head, sandbox.ledger.oldest]
-  t.match((await varve.get(gas)).headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store', ...at(second, risen) })
-  t.match((await varve.get(info)).headers, { [status]: fromMemory, 'cache-control': 'no-store', vary: 'Accept, Accept-Encoding', etag: told.headers.etag, ...at(second, risen) })
+  t.match((await varve.get(gas)).headers, {
+    [status]: 'varve; fwd=bypass',
+    'cache-control': 'no-store',
+    ...at(second, risen)
+  })
+  t.match((await varve.get(info)).headers, {
+    [status]: fromMemory,
+    'cache-control': 'no-store',
+    vary: 'Accept, Accept-Encoding',
+    etag: told.headers.etag,
+    ...at(second, risen)
+  })
   sandbox.ledger.grow()
   const third = sandbox.ledger.head.version
   await varve.get('/v1')
   sandbox.faults.add({ kind: 'lag', blocks: 10 })
   await varve.get('/v1')
-  for (const target of [info, gas]) t.match((await varve.get(target)).headers, { [status]: fromMemory, ...at(third, risen) })
-  t.match(await varve.get(info, { headers: { 'if-none-match': String(told.headers.etag) } }), { status: 304, body: '', headers: { [status]: fromMemory, ...at(third, risen) } })
+  for (const target of [info, gas]) {
+    t.match((await varve.get(target)).headers, { [status]: fromMemory, ...at(third, risen) })
+  }
+  t.match(await varve.get(info, { headers: { 'if-none-match': String(told.headers.etag) } }), {
+    status: 304,
+    body: '',
+    headers: { [status]: fromMemory, ...at(third, risen) }
+  })
   t.match(await varve.get(info, { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: fromMemory } })
   t.same([sandbox.asked.of('info'), sandbox.asked.of('estimate_gas_price')], [1, 1])
 })
 
 t.test('node info bears a position also where none was known before, the chain id being configured', async t => {
   let isUp = false
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('{}') }, (_request, response) => {
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  }, (_request, response) => {
     if (isUp) ok(response, '{}')
     else response.writeHead(503).end()
   })
@@ -300,31 +372,64 @@ t.test('node info bears a position also where none was known before, the chain i
 t.test('node info is JSON whatever is asked for, also where the node answers its index there; a gas estimate is had in both forms, each shielded', async t => {
   const both = [undefined, { headers: { accept: 'application/x-bcs' } }]
   for (const infoIsIndex of [false, true]) {
-    const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex }, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
+    const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex }, {
+      latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
+    })
     const [first, second] = [await varve.get(info, both[1]), await varve.get(info, both[0])]
-    t.match(first, { status: 200, headers: { [status]: 'varve; fwd=bypass', 'content-type': 'application/json; charset=utf-8', [version_]: String(sandbox.ledger.head.version) } })
+    t.match(first, {
+      status: 200,
+      headers: {
+        [status]: 'varve; fwd=bypass',
+        'content-type': 'application/json; charset=utf-8',
+        [version_]: String(sandbox.ledger.head.version)
+      }
+    })
     t.match(second, { status: 200, body: first.body, headers: { [status]: fromMemory } })
-    t.equal(JSON.parse(first.body)[infoIsIndex ? 'git_hash' : 'node_type'], infoIsIndex ? sandbox.ledger.release : 'PublicFullnode')
+    t.equal(
+      JSON.parse(first.body)[infoIsIndex ? 'git_hash' : 'node_type'],
+      infoIsIndex ? sandbox.ledger.release : 'PublicFullnode'
+    )
     if (!infoIsIndex) t.same(JSON.parse(first.body), JSON.parse((await ask(sandbox.url, info, both[1])).body))
-    for (const how of [...both, ...both]) t.same((await varve.get(gas, how)).bytes, (await ask(sandbox.url, gas, how)).bytes)
+    for (const how of [...both, ...both]) {
+      t.same((await varve.get(gas, how)).bytes, (await ask(sandbox.url, gas, how)).bytes)
+    }
     t.same([sandbox.asked.of('info'), sandbox.asked.of('estimate_gas_price')], [infoIsIndex ? 1 : 2, 2 + 4])
-    t.ok(sandbox.asked.log.every(({ endpoint, headers }) => endpoint !== 'info' || !infoIsIndex || headers.includes('application/json')))
+    t.ok(
+      sandbox.asked.log.every(({ endpoint, headers }) =>
+        endpoint !== 'info' || !infoIsIndex || headers.includes('application/json')
+      )
+    )
   }
 })
 
 t.test('an answer that the node\'s side vetoes is held where the operator says so', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { ignoreCacheControl: true }, latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
+  const { sandbox, varve } = await varveAtSandbox(t, {}, {
+    upstream: { ignoreCacheControl: true },
+    latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
+  })
   sandbox.faults.add({ kind: 'headers', set: { 'cache-control': 'no-store' } })
-  for (const target of [info, gas]) for (const said of ['varve; fwd=bypass', fromMemory]) t.match((await varve.get(target)).headers, { [status]: said })
+  for (const target of [info, gas]) {
+    for (const said of ['varve; fwd=bypass', fromMemory]) {
+      t.match((await varve.get(target)).headers, { [status]: said })
+    }
+  }
 })
 
 t.test('a reset of the chain takes all that was held with it', async t => {
   const { sandbox, parts, get } = await proxyAt(t, {}, { stateMs: 1000 })
-  for (const target of [info, gas, modules]) t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
+  for (const target of [info, gas, modules]) {
+    t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
+  }
   sandbox.faults.add({ kind: 'otherChain' })
   await parts.settle()
-  for (const target of [info, gas, modules]) t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
-  t.same(['info', 'estimate_gas_price', 'account_modules'].map(name => sandbox.asked.of(name as EndpointName)), [2, 2, 2])
+  for (const target of [info, gas, modules]) {
+    t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
+  }
+  t.same(['info', 'estimate_gas_price', 'account_modules'].map(name => sandbox.asked.of(name as EndpointName)), [
+    2,
+    2,
+    2
+  ])
 })
 
 t.test('an answer of the chain before is not held for the one after', async t => {
@@ -342,7 +447,10 @@ t.test('an answer of the chain before is not held for the one after', async t =>
 
 t.test('a latest read may be as old as stateMs, is a hit then, and bears both halves of the position that it was read at', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs: 3_600_000 } })
-  const reads = [[modules, {}], [modules, { headers: { accept: 'application/x-bcs' } }], [table, item('u64', '"7"')]] as const
+  const reads = [[modules, {}], [modules, { headers: { accept: 'application/x-bcs' } }], [
+    table,
+    item('u64', '"7"')
+  ]] as const
   const readAt = positionIn(sandbox)
   const told = []
   for (const [target, how] of reads) told.push(await varve.get(target, how))
@@ -355,7 +463,10 @@ t.test('a latest read may be as old as stateMs, is a hit then, and bears both ha
   for (const [target, how] of reads) again.push(await varve.get(target, how))
   for (const { headers } of again) t.match(headers, { [status]: fromMemory, 'cache-control': 'no-store', ...readAt })
   t.same(again.map(({ bytes }) => bytes), told.map(({ bytes }) => bytes))
-  t.match((await varve.get(`${modules}?ledger_version=${sandbox.ledger.head.version}`)).headers, { [status]: /miss/, ...present }, 'the same at a version bears the present one')
+  t.match((await varve.get(`${modules}?ledger_version=${sandbox.ledger.head.version}`)).headers, {
+    [status]: /miss/,
+    ...present
+  }, 'the same at a version bears the present one')
   t.match((await varve.get(gas)).headers, { [status]: 'varve; fwd=bypass', ...present })
   t.same([sandbox.asked.of('account_modules'), sandbox.asked.of('table_item')], [3, 1])
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 2)
@@ -383,25 +494,55 @@ t.test('a latest read is held for stateMs from when it was asked, and no longer;
 t.test('a missing item is held for the same text of its key alone', async t => {
   const stub = await stubNode(t, (request, response, nth) => {
     request.resume()
-    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(`{"message":"${nth}","error_code":"table_item_not_found","vm_error_code":null}`)
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      `{"message":"${nth}","error_code":"table_item_not_found","vm_error_code":null}`
+    )
   })
   const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000, promote: false } })
-  t.match(await varve.get(table, item('u64', '"8"')), { status: 404, body: /"1"/, headers: { [status]: 'varve; fwd=bypass' } })
-  t.match(await varve.get(table, item('u64', '"08"')), { status: 404, body: /"2"/, headers: { [status]: 'varve; fwd=bypass' } })
-  t.match(await varve.get(table, item('u64', ' "8" ')), { status: 404, body: /"1"/, headers: { [status]: fromMemory, [version_]: '1000' } })
+  t.match(await varve.get(table, item('u64', '"8"')), {
+    status: 404,
+    body: /"1"/,
+    headers: { [status]: 'varve; fwd=bypass' }
+  })
+  t.match(await varve.get(table, item('u64', '"08"')), {
+    status: 404,
+    body: /"2"/,
+    headers: { [status]: 'varve; fwd=bypass' }
+  })
+  t.match(await varve.get(table, item('u64', ' "8" ')), {
+    status: 404,
+    body: /"1"/,
+    headers: { [status]: fromMemory, [version_]: '1000' }
+  })
   t.match(await varve.get(table, item('u64', '"08"')), { status: 404, body: /"2"/, headers: { [status]: fromMemory } })
   t.equal(stub.asked.length, 2)
 })
 
 t.test('what must not pass for a state of then is not held: an error, a not-found without a position, an answer behind what was shown', async t => {
-  const old = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
   const missing = '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
   const answers: Record<string, Parameters<typeof stubNode>[1]> = {
-    'an error': (_request, response) => { response.writeHead(500, { 'content-type': 'application/json', ...stamps() }).end('{}') },
-    'no such table': (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"error_code":"resource_not_found"}') },
-    'a not-found without a position': (_request, response) => { response.writeHead(404, { 'content-type': 'application/json' }).end(missing) },
-    'an answer of a node that lags': (_request, response) => { ok(response, '"1"', old) },
-    'a not-found of a node that lags': (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps(old) }).end(missing) }
+    'an error': (_request, response) => {
+      response.writeHead(500, { 'content-type': 'application/json', ...stamps() }).end('{}')
+    },
+    'no such table': (_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+        '{"error_code":"resource_not_found"}'
+      )
+    },
+    'a not-found without a position': (_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json' }).end(missing)
+    },
+    'an answer of a node that lags': (_request, response) => {
+      ok(response, '"1"', old)
+    },
+    'a not-found of a node that lags': (_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps(old) }).end(missing)
+    }
   }
   for (const [name, answer] of Object.entries(answers)) {
     const stub = await stubNode(t, answer)
@@ -416,8 +557,14 @@ t.test('what must not pass for a state of then is not held: an error, a not-foun
 })
 
 t.test('a gas estimate of a node that lags is not given again under the present position', async t => {
-  const old = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, nth <= 2 ? old : {}) })
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`, nth <= 2 ? old : {})
+  })
   const varve = await varveAt(t, stub.url, { latest: { gasMs: 3_600_000 } })
   t.match(await varve.get(gas), { headers: { [status]: 'varve; fwd=bypass', [version_]: '900' } })
   t.match(await varve.get(gas), { body: '[3]', headers: { [status]: 'varve; fwd=bypass', [version_]: '1000' } })
@@ -433,11 +580,22 @@ t.test('a latest read is kept for the version that it was read at, also while it
       sandbox.ledger.grow(50)
       await varve.get('/v1')
       const name = `stateMs ${stateMs}, promote ${promote}`
-      t.match((await varve.get(table, item('u64', '"7"'))).headers, stateMs === 0
-        ? { [status]: 'varve; fwd=bypass', [version_]: String(sandbox.ledger.head.version) }
-        : { [status]: fromMemory, [version_]: String(version) }, name)
+      t.match(
+        (await varve.get(table, item('u64', '"7"'))).headers,
+        stateMs === 0
+          ? { [status]: 'varve; fwd=bypass', [version_]: String(sandbox.ledger.head.version) }
+          : { [status]: fromMemory, [version_]: String(version) },
+        name
+      )
       const pinned = await varve.get(`${table}?ledger_version=${version}`, item('u64', '"007"'))
-      t.match(pinned, { body: first.body, headers: { [status]: promote ? fromMemory : /^varve; fwd=uri-miss;/, 'cache-control': 'no-cache', [version_]: String(sandbox.ledger.head.version) } }, name)
+      t.match(pinned, {
+        body: first.body,
+        headers: {
+          [status]: promote ? fromMemory : /^varve; fwd=uri-miss;/,
+          'cache-control': 'no-cache',
+          [version_]: String(sandbox.ledger.head.version)
+        }
+      }, name)
       t.equal(sandbox.asked.of('table_item'), (stateMs === 0 ? 2 : 1) + (promote ? 0 : 1), name)
     }
   }
@@ -446,23 +604,37 @@ t.test('a latest read is kept for the version that it was read at, also while it
 t.test('a missing item that was read latest is kept for that version, for the same text of its key alone', async t => {
   const stub = await stubNode(t, (request, response) => {
     request.resume()
-    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"","error_code":"table_item_not_found","vm_error_code":null}')
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
+    )
   })
   const varve = await varveAt(t, stub.url)
   await varve.get(table, item('u64', '"8"'))
-  t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"8"')), { status: 404, headers: { [status]: fromMemory } })
-  t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"08"')), { status: 404, headers: { [status]: /stored/ } })
+  t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"8"')), {
+    status: 404,
+    headers: { [status]: fromMemory }
+  })
+  t.match(await varve.get(`${table}?ledger_version=1000`, item('u64', '"08"')), {
+    status: 404,
+    headers: { [status]: /stored/ }
+  })
 })
 
 t.test('a latest answer over the size limit goes through whole to each who asks, and is neither held nor kept', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => { release = resolve })
-  const here = new Promise<void>(resolve => { arrived = resolve })
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
   const body = (nth: number): string => JSON.stringify([nth, 'x'.repeat(2 * 1024 * 1024)])
   const stub = await stubNode(t, (_request, response, nth) => {
     if (nth === 1) arrived()
-    held.then(() => { ok(response, body(nth)) }, () => {})
+    held.then(() => {
+      ok(response, body(nth))
+    }, () => {})
   })
   const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, latest: { stateMs: 3_600_000 } })
   const early = varve.get(modules)
@@ -475,8 +647,12 @@ t.test('a latest answer over the size limit goes through whole to each who asks,
   t.equal((await early).body, body(1))
   const got = await Promise.all(late)
   t.same(got.map(answer => answer.body).sort(), [2, 3, 4, 5, 6].map(body).sort())
-  for (const { headers } of got) t.match(headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store', [version_]: '1000' })
-  t.match((await varve.get(`${modules}?ledger_version=1000`)).headers, { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large' })
+  for (const { headers } of got) {
+    t.match(headers, { [status]: 'varve; fwd=bypass', 'cache-control': 'no-store', [version_]: '1000' })
+  }
+  t.match((await varve.get(`${modules}?ledger_version=1000`)).headers, {
+    [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
+  })
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
 })
 

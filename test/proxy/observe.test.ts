@@ -23,8 +23,24 @@ const observe = { mode: 'observe', latest: { infoMs: 3_600_000, gasMs: 3_600_000
 const bcs = { headers: { accept: 'application/x-bcs' } }
 
 /** What a node says of the same, and all that a client can tell an answer by. */
-const gist = ({ status, bytes, headers }: Got): unknown => [status, bytes.toString('latin1'), headers['content-type'], headers['retry-after'],
-  ...['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height', 'cursor'].map(name => headers[`x-aptos-${name}`])]
+const gist = (
+  { status, bytes, headers }: Got
+): unknown => [
+  status,
+  bytes.toString('latin1'),
+  headers['content-type'],
+  headers['retry-after'],
+  ...[
+    'chain-id',
+    'ledger-version',
+    'ledger-oldest-version',
+    'ledger-timestampusec',
+    'epoch',
+    'block-height',
+    'oldest-block-height',
+    'cursor'
+  ].map(name => headers[`x-aptos-${name}`])
+]
 
 t.test('who only observes asks the node for each request, hands on its bytes and its own position, and says what would have been', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { ...observe, pages: { eventsTtlSeconds: 3600 } })
@@ -62,7 +78,11 @@ t.test('who only observes asks the node for each request, hands on its bytes and
     const before = sandbox.asked.total
     const got = await varve.get(target, how)
     t.equal(sandbox.asked.total, before + 1, `${target} reached the node, once`)
-    t.match(got.headers, { [status]: said, 'cache-control': 'no-store', 'x-node-ledger-version': got.headers['x-aptos-ledger-version'] }, target)
+    t.match(got.headers, {
+      [status]: said,
+      'cache-control': 'no-store',
+      'x-node-ledger-version': got.headers['x-aptos-ledger-version']
+    }, target)
     t.same(gist(got), gist(await ask(sandbox.url, target, how)), target)
     counts[outcome] = (counts[outcome] ?? 0) + 1
   }
@@ -72,27 +92,51 @@ t.test('who only observes asks the node for each request, hands on its bytes and
 t.test('what is history bears the present position, which never goes back; what moves bears the node\'s own, also where it lags', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   const { lastVersion } = sandbox.ledger.block(500)
-  const history = [`/v1/blocks/by_version/${lastVersion}`, `/v1/blocks/by_version/${lastVersion}`, `${events}?start=300&limit=5`, `${events}?start=300&limit=5`]
+  const history = [
+    `/v1/blocks/by_version/${lastVersion}`,
+    `/v1/blocks/by_version/${lastVersion}`,
+    `${events}?start=300&limit=5`,
+    `${events}?start=300&limit=5`
+  ]
   for (const target of [...history, `${events}?limit=5`, '/v1/accounts/0x1/modules?limit=1']) {
     await varve.get('/v1')
     const lag = sandbox.faults.add({ kind: 'lag', blocks: 5 })
     const [got, direct] = [await varve.get(target), await ask(sandbox.url, target)]
     lag.remove()
     t.same(got.bytes, direct.bytes, target)
-    t.equal(got.headers['x-node-block-height'], history.includes(target) ? '999' : direct.headers['x-aptos-block-height'], target)
+    t.equal(
+      got.headers['x-node-block-height'],
+      history.includes(target) ? '999' : direct.headers['x-aptos-block-height'],
+      target
+    )
   }
 })
 
 t.test('nothing is served from the cache: what the node says now is what clients get, be it another word on the same', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`) })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`)
+  })
   const varve = await varveAt(t, stub.url, { ...observe, latest: { ...observe.latest, stateMs: 3_600_000 } })
-  const targets = ['/v1/info', '/v1/estimate_gas_price', '/v1/accounts/0x1/modules', '/v1/accounts/0x1/modules?ledger_version=500']
+  const targets = [
+    '/v1/info',
+    '/v1/estimate_gas_price',
+    '/v1/accounts/0x1/modules',
+    '/v1/accounts/0x1/modules?ledger_version=500'
+  ]
   let asked = 0
   for (const target of targets) {
-    for (const said of [bypass, wouldHit, wouldHit]) t.match(await varve.get(target), { body: `[${++asked}]`, headers: { [status]: said, 'cache-control': 'no-store' } }, target)
+    for (const said of [bypass, wouldHit, wouldHit]) {
+      t.match(await varve.get(target), {
+        body: `[${++asked}]`,
+        headers: { [status]: said, 'cache-control': 'no-store' }
+      }, target)
+    }
   }
   const tag = (await varve.get('/v1/info')).headers.etag
-  t.match(await varve.get('/v1/info', { headers: { 'if-none-match': String(tag) } }), { status: 200, body: `[${asked + 2}]` }, 'nor is a tag compared with what is kept')
+  t.match(await varve.get('/v1/info', { headers: { 'if-none-match': String(tag) } }), {
+    status: 200,
+    body: `[${asked + 2}]`
+  }, 'nor is a tag compared with what is kept')
   t.match(await varve.get('/v1/info', { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: wouldHit } })
   t.equal(stub.asked.length, asked + 3)
 })
@@ -104,7 +148,12 @@ t.test('errors are handed on untouched, 410s too, and none is made up: not for w
   await varve.get(kept)
   sandbox.ledger.pruneTo(400)
   await varve.get('/v1')
-  const targets = [`/v1/blocks/by_version/${firstVersion}`, kept, `/v1/accounts/0x1/modules?ledger_version=${firstVersion}`, `${events}?start=3&limit=5`]
+  const targets = [
+    `/v1/blocks/by_version/${firstVersion}`,
+    kept,
+    `/v1/accounts/0x1/modules?ledger_version=${firstVersion}`,
+    `${events}?start=3&limit=5`
+  ]
   for (const target of targets) {
     const before = sandbox.asked.total
     const got = await varve.get(target)
@@ -113,14 +162,29 @@ t.test('errors are handed on untouched, 410s too, and none is made up: not for w
     t.equal(got.status, target.startsWith(events) ? 500 : 410)
     t.equal(got.headers[status], target === kept ? wouldHit : bypass)
   }
-  for (const fault of [{ kind: 'error', code: 'internal_error' }, { kind: 'error', code: 'internal_error', status: 503 }, { kind: 'rateLimited', retryAfter: '7' }] as const) {
+  for (
+    const fault of [{ kind: 'error', code: 'internal_error' }, { kind: 'error', code: 'internal_error', status: 503 }, {
+      kind: 'rateLimited',
+      retryAfter: '7'
+    }] as const
+  ) {
     sandbox.faults.add(fault)
-    for (const target of ['/v1/info', '/v1/estimate_gas_price', '/v1/accounts/0x1/modules', `/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version}`]) {
+    for (
+      const target of [
+        '/v1/info',
+        '/v1/estimate_gas_price',
+        '/v1/accounts/0x1/modules',
+        `/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version}`
+      ]
+    ) {
       const before = sandbox.asked.total
       const got = await varve.get(target)
       t.equal(sandbox.asked.total, before + 1)
       t.match(got.headers, { [status]: bypass })
-      t.same([got.status, got.body, got.headers['retry-after']], (({ status, body, headers }) => [status, body, headers['retry-after']])(await ask(sandbox.url, target)))
+      t.same(
+        [got.status, got.body, got.headers['retry-after']],
+        (({ status, body, headers }) => [status, body, headers['retry-after']])(await ask(sandbox.url, target))
+      )
     }
     sandbox.faults.clear()
   }
@@ -131,7 +195,11 @@ t.test('a burst of equal reads is as many reads of the node: one would have been
   const target = `/v1/blocks/by_version/${sandbox.ledger.block(500).firstVersion}`
   const hold = sandbox.faults.hold('block_by_version')
   const burst = Array.from({ length: 20 }, async () => await varve.get(target))
-  while (hold.count < 20) await new Promise(resolve => { setImmediate(resolve) })
+  while (hold.count < 20) {
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+  }
   hold.release()
   const got = await Promise.all(burst)
   const truth = gist(await ask(sandbox.url, target))
@@ -141,7 +209,9 @@ t.test('a burst of equal reads is as many reads of the node: one would have been
 })
 
 t.test('what is too large to keep goes through whole to each of a burst', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => { ok(response, JSON.stringify([10 + nth, 'x'.repeat(2 * 1024 * 1024)])) })
+  const stub = await stubNode(t, (_request, response, nth) => {
+    ok(response, JSON.stringify([10 + nth, 'x'.repeat(2 * 1024 * 1024)]))
+  })
   const varve = await varveAt(t, stub.url, { ...observe, cache: { maxEntryMb: 1 } })
   for (const target of ['/v1/accounts/0x1/modules?ledger_version=500', '/v1/accounts/0x1/modules']) {
     const got = await Promise.all(Array.from({ length: 5 }, async () => await varve.get(target)))
@@ -152,16 +222,30 @@ t.test('what is too large to keep goes through whole to each of a burst', async 
 })
 
 t.test('a latest read is never older than its question, and not-founds are told apart by their text, as when serving', async t => {
-  const old = { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000', 'x-aptos-block-height': '90' }
-  const lagging = await stubNode(t, (_request, response, nth) => { ok(response, `[${nth}]`, nth === 1 ? old : {}) })
-  t.match(await (await varveAt(t, lagging.url, observe)).get('/v1/accounts/0x1/modules'), { body: '[2]', headers: { 'x-node-ledger-version': '1000' } })
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const lagging = await stubNode(t, (_request, response, nth) => {
+    ok(response, `[${nth}]`, nth === 1 ? old : {})
+  })
+  t.match(await (await varveAt(t, lagging.url, observe)).get('/v1/accounts/0x1/modules'), {
+    body: '[2]',
+    headers: { 'x-node-ledger-version': '1000' }
+  })
   const stub = await stubNode(t, (request, response) => {
     request.resume()
-    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"","error_code":"table_item_not_found","vm_error_code":null}')
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
+    )
   })
   const varve = await varveAt(t, stub.url, observe)
   for (const [key, said] of [['"8"', bypass], ['"08"', bypass], ['"8"', wouldHit]] as const) {
-    t.match(await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', key)), { status: 404, headers: { [status]: said } })
+    t.match(await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', key)), {
+      status: 404,
+      headers: { [status]: said }
+    })
   }
 })
 
@@ -180,7 +264,11 @@ t.test('what would be held is counted from when the first of a burst asked, as w
   await hold.arrived
   clock.ms = 400
   const second = get({ target: '/v1/info' })
-  while (hold.count < 2) await new Promise(resolve => { setImmediate(resolve) })
+  while (hold.count < 2) {
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+  }
   hold.release()
   t.same(await Promise.all([first, second]), ['forwarded', 'forwarded'])
   clock.ms = 999
@@ -196,7 +284,10 @@ t.test('what is old for a reason counts as when serving: a latest read that is h
     const latest = { target: '/v1/accounts/0xcafe/modules' }
     const counted = [await get(latest)]
     await change('grow')
-    counted.push(await get(latest), await get({ target: `${latest.target}?ledger_version=${sandbox.ledger.head.version}` }))
+    counted.push(
+      await get(latest),
+      await get({ target: `${latest.target}?ledger_version=${sandbox.ledger.head.version}` })
+    )
     t.same(counted, ['forwarded', 'hit_memory', 'miss'])
     const old = { target: '/v1/accounts/0x1/modules?ledger_version=1200&limit=3' }
     const rendered = [await get(old)]
@@ -214,35 +305,75 @@ t.test(`any trace has the hit rate that serving gives it, answer by answer (${se
   const version = fc.integer({ min: 250, max: 1600 }).map(BigInt)
   const key = fc.constantFrom('"7"', '"007"', '"1000"', '"1001"', '"01001"', '"1002"', '"1003"', '"1004"')
   const target = fc.oneof(
-    fc.tuple(fc.constantFrom(400n, 1003n, 1004n, 1005n, 1200n, 1201n), fc.constantFrom('', '?with_transactions=true')).map(([at, flag]) => `/v1/blocks/by_version/${at}${flag}`),
+    fc.tuple(fc.constantFrom(400n, 1003n, 1004n, 1005n, 1200n, 1201n), fc.constantFrom('', '?with_transactions=true'))
+      .map(([at, flag]) => `/v1/blocks/by_version/${at}${flag}`),
     version.map(at => `/v1/blocks/by_version/${at}`),
-    fc.tuple(fc.constantFrom(400n, 1000n, 1200n), fc.constantFrom('1', '42', 'cafe')).map(([at, account]) => `/v1/accounts/0x${account}/modules?ledger_version=${at}&limit=3`),
-    fc.tuple(fc.constantFrom(0, 90, 100, 280, 300), fc.constantFrom('', '&limit=5', '&limit=25')).map(([start, limit]) => `${events}?start=${start}${limit}`),
-    fc.constantFrom('/v1/info', '/v1/estimate_gas_price', '/v1/accounts/0xcafe/modules', events, 'the head', 'the item at the head'),
-    fc.constantFrom('', '?ledger_version=400', '?ledger_version=1200').map(query => table + query))
+    fc.tuple(fc.constantFrom(400n, 1000n, 1200n), fc.constantFrom('1', '42', 'cafe')).map(([at, account]) =>
+      `/v1/accounts/0x${account}/modules?ledger_version=${at}&limit=3`
+    ),
+    fc.tuple(fc.constantFrom(0, 90, 100, 280, 300), fc.constantFrom('', '&limit=5', '&limit=25')).map((
+      [start, limit]
+    ) => `${events}?start=${start}${limit}`),
+    fc.constantFrom(
+      '/v1/info',
+      '/v1/estimate_gas_price',
+      '/v1/accounts/0xcafe/modules',
+      events,
+      'the head',
+      'the item at the head'
+    ),
+    fc.constantFrom('', '?ledger_version=400', '?ledger_version=1200').map(query => table + query)
+  )
   const read = fc.record({ target, key, accept: fc.constantFrom(undefined, undefined, undefined, 'application/x-bcs') })
   const change = fc.constantFrom('grow', 'grow', 'prune', 'later', 'upgrade', 'fail')
-  const settings = fc.record({ stateMs: fc.constantFrom(0, 50), infoMs: fc.constantFrom(0, 50), gasMs: fc.constantFrom(0, 50), servePruned: fc.boolean(), answerLocally: fc.boolean(), promoteLatest: fc.boolean(), eventsTtlMs: fc.constantFrom(20, 1000) })
+  const settings = fc.record({
+    stateMs: fc.constantFrom(0, 50),
+    infoMs: fc.constantFrom(0, 50),
+    gasMs: fc.constantFrom(0, 50),
+    servePruned: fc.boolean(),
+    answerLocally: fc.boolean(),
+    promoteLatest: fc.boolean(),
+    eventsTtlMs: fc.constantFrom(20, 1000)
+  })
   const seen = new Set<string | undefined>()
-  await checkAsync(fc.asyncProperty(settings, fc.array(fc.oneof({ weight: 8, arbitrary: read }, { weight: 2, arbitrary: change }), { minLength: 30, maxLength: 120 }), async (chosen, trace) => {
-    const twins = [await twinAt(t, { ...chosen, isObserving: false }), await twinAt(t, { ...chosen, isObserving: true })]
-    try {
-      let reads = 0
-      for (const [at, step] of trace.entries()) {
-        if (typeof step === 'string') {
-          for (const twin of twins) await twin.change(step)
-          continue
+  await checkAsync(
+    fc.asyncProperty(
+      settings,
+      fc.array(fc.oneof({ weight: 8, arbitrary: read }, { weight: 2, arbitrary: change }), {
+        minLength: 30,
+        maxLength: 120
+      }),
+      async (chosen, trace) => {
+        const twins = [
+          await twinAt(t, { ...chosen, isObserving: false }),
+          await twinAt(t, { ...chosen, isObserving: true })
+        ]
+        try {
+          let reads = 0
+          for (const [at, step] of trace.entries()) {
+            if (typeof step === 'string') {
+              for (const twin of twins) await twin.change(step)
+              continue
+            }
+            reads++
+            const [serving, observing] = [await twins[0]?.get(step), await twins[1]?.get(step)]
+            seen.add(serving)
+            if (serving !== observing) {
+              throw new Error(
+                `step ${at}, ${JSON.stringify(step)}: ${serving} when serving, counted ${observing} when observing`
+              )
+            }
+            if (twins[1]?.asked() !== reads) {
+              throw new Error(`step ${at}: the node was asked ${twins[1]?.asked()} times for ${reads} reads`)
+            }
+          }
+        } finally {
+          for (const twin of twins) await twin.sandbox.close()
         }
-        reads++
-        const [serving, observing] = [await twins[0]?.get(step), await twins[1]?.get(step)]
-        seen.add(serving)
-        if (serving !== observing) throw new Error(`step ${at}, ${JSON.stringify(step)}: ${serving} when serving, counted ${observing} when observing`)
-        if (twins[1]?.asked() !== reads) throw new Error(`step ${at}: the node was asked ${twins[1]?.asked()} times for ${reads} reads`)
       }
-    } finally {
-      for (const twin of twins) await twin.sandbox.close()
-    }
-  }), 8)
+    ),
+    8
+  )
   t.same([...seen].sort(), ['forwarded', 'gone', 'hit_memory', 'miss'])
 })
 
@@ -250,10 +381,10 @@ interface Twin {
   readonly sandbox: Sandbox
   readonly clock: { ms: number }
   /** How often the node was asked, the index apart. */
-  asked (): number
-  change (step: string): Promise<void>
+  asked(): number
+  change(step: string): Promise<void>
   /** The name that a read is counted under. */
-  get (step: { target: string, key?: string, accept?: string | undefined }): Promise<string>
+  get(step: { target: string, key?: string, accept?: string | undefined }): Promise<string>
 }
 
 /** One of two proxies that differ in a setting alone, each at a node of its own with the same chain. */
@@ -272,20 +403,30 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
       if (step === 'grow') sandbox.ledger.grow()
       if (step === 'prune') sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 40)
       if (step === 'later') clock.ms += 15
-      if (step === 'upgrade') sandbox.ledger.release = sandbox.ledger.release === releases.variants ? releases.enums : releases.variants
+      if (step === 'upgrade') {
+        sandbox.ledger.release = sandbox.ledger.release === releases.variants
+          ? releases.enums
+          : releases.variants
+      }
       if (step === 'fail') fails = true
       else await parts.settle()
     },
     get: async ({ target, key = '', accept }) => {
       const { version } = sandbox.ledger.head
-      const at = target === 'the head' ? `/v1/blocks/by_version/${version}` : target === 'the item at the head' ? `${table}?ledger_version=${version}` : target
+      const at = target === 'the head'
+        ? `/v1/blocks/by_version/${version}`
+        : target === 'the item at the head'
+        ? `${table}?ledger_version=${version}`
+        : target
       // Through one read and no longer, whether it reaches the node or not.
       if (fails) sandbox.faults.add({ kind: 'error', code: 'internal_error' })
       fails = false
       return await answerRead(parts, readAt(at, accept, key)).then(countedAs, (error: unknown) => {
         if (error instanceof Refusal) return outcomeOfError(error.status)
         throw error
-      }).finally(() => { sandbox.faults.clear() })
+      }).finally(() => {
+        sandbox.faults.clear()
+      })
     }
   }
 }
@@ -294,25 +435,39 @@ function readAt (target: string, accept: string | undefined, key: string): Read 
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
   const { body, method } = target.startsWith(table) ? item('u64', key) : { body: '', method: 'GET' }
-  return readRequest(match, { method: method ?? 'GET', accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
+  return readRequest(match, {
+    method: method ?? 'GET',
+    accept,
+    contentType: 'application/json',
+    body: Buffer.from(body ?? '')
+  }, { eventsDefault: 25 })
 }
 
-async function countsOf (varve: { metric: (series: string) => Promise<number | undefined>, adminUrl: string }): Promise<Record<string, number>> {
+async function countsOf (
+  varve: { metric: (series: string) => Promise<number | undefined>, adminUrl: string }
+): Promise<Record<string, number>> {
   const { body } = await ask(varve.adminUrl, '/metrics')
   const counts: Record<string, number> = { hit_memory: 0, miss: 0, collapsed: 0, forwarded: 0, gone: 0 }
-  for (const [, outcome = '', count] of body.matchAll(/^varve_requests_total\{.*outcome="(\w+)".*\} (\d+)$/gm)) counts[outcome] = (counts[outcome] ?? 0) + Number(count)
+  for (const [, outcome = '', count] of body.matchAll(/^varve_requests_total\{.*outcome="(\w+)".*\} (\d+)$/gm)) {
+    counts[outcome] = (counts[outcome] ?? 0) + Number(count)
+  }
   return counts
 }
 
 t.test('what would have been a hit is asked of a node that is far enough, as what would not, where the answer may be of the moment', async t => {
   const { nodes: [first, second], get } = await several(t, [{}, {}], { mode: 'observe' })
   if (first === undefined || second === undefined) throw new Error('there are two')
-  const { hash } = JSON.parse((await ask(first.url, `/v1/transactions/by_version/${first.ledger.head.version - 2n}`)).body) as { hash: string }
+  const { hash } = JSON.parse(
+    (await ask(first.url, `/v1/transactions/by_version/${first.ledger.head.version - 2n}`)).body
+  ) as { hash: string }
   const target = `/v1/transactions/by_hash/${hash}`
   t.equal((await get(target)).status, 200)
   for (const node of [first, second]) {
     const lag = node.faults.add({ kind: 'lag', blocks: 5 })
-    t.match(await get(target), { status: 200, headers: { [status]: wouldHit, 'x-node-ledger-version': String(first.ledger.head.version) } })
+    t.match(await get(target), {
+      status: 200,
+      headers: { [status]: wouldHit, 'x-node-ledger-version': String(first.ledger.head.version) }
+    })
     lag.remove()
   }
 })

@@ -19,7 +19,12 @@ const real = /^00ab$/
 const forwarded = 'varve; fwd=bypass'
 
 /** Walks a listing a page at a time while the chain grows and changes it. */
-async function walk (varve: TestVarve, sandbox: Sandbox, first = `${modules}?limit=1`, name: string = families[0]): Promise<Got[]> {
+async function walk (
+  varve: TestVarve,
+  sandbox: Sandbox,
+  first = `${modules}?limit=1`,
+  name: string = families[0]
+): Promise<Got[]> {
   const pages: Got[] = []
   for (let target: string | undefined = first; target !== undefined;) {
     const page = await varve.get(target)
@@ -32,12 +37,15 @@ async function walk (varve: TestVarve, sandbox: Sandbox, first = `${modules}?lim
 }
 
 const listed = (pages: readonly Got[]): unknown[] => pages.flatMap(({ body }) => JSON.parse(body) as unknown[])
-const wholeAt = async (sandbox: Sandbox, version: unknown): Promise<unknown> => JSON.parse((await ask(sandbox.url, `${modules}?ledger_version=${String(version)}`)).body)
+const wholeAt = async (sandbox: Sandbox, version: unknown): Promise<unknown> =>
+  JSON.parse((await ask(sandbox.url, `${modules}?ledger_version=${String(version)}`)).body)
 const statuses = (pages: readonly Got[]): unknown[] => pages.map(({ headers }) => headers[status])
 
 /** A node with a page that has a next one, at whatever version it is asked. */
 async function pageNode (t: Test, cursor = '00ab'): Promise<Awaited<ReturnType<typeof stubNode>>> {
-  return await stubNode(t, (_request, response) => { ok(response, '["page"]', { 'x-aptos-cursor': cursor }) })
+  return await stubNode(t, (_request, response) => {
+    ok(response, '["page"]', { 'x-aptos-cursor': cursor })
+  })
 }
 
 t.test('a listing that began without a version is the one at the version of its first page, whatever changes meanwhile, and is a hit the second time', async t => {
@@ -48,7 +56,11 @@ t.test('a listing that began without a version is the one at the version of its 
     const whole = await wholeAt(sandbox, version)
     t.ok(pages.length > 3)
     t.same(listed(pages), whole)
-    t.not(String(pages[1]?.headers['x-node-ledger-version']), version, 'the position shown is the present one all the same')
+    t.not(
+      String(pages[1]?.headers['x-node-ledger-version']),
+      version,
+      'the position shown is the present one all the same'
+    )
     t.same(statuses(pages), [forwarded, ...pages.slice(1).map(() => stored)])
     const before = sandbox.asked.total
     const again = await walk(varve, sandbox, `${modules}?limit=1&start=${String(pages[0]?.headers[name])}`, name)
@@ -68,9 +80,15 @@ t.test('without pinned paging such a listing is torn, and its cursors are the no
 t.test('a pinned cursor goes on where nothing is pinned any more, and a real one where all is', async t => {
   const node = await pageNode(t)
   const plain = await varveAt(t, node.url)
-  t.match(await plain.get(`${modules}?start=${pinCursor(500n, '00cd')}`), { status: 200, headers: { 'x-node-cursor': pinCursor(500n, '00ab'), 'x-aptos-cursor': pinCursor(500n, '00ab') } })
+  t.match(await plain.get(`${modules}?start=${pinCursor(500n, '00cd')}`), {
+    status: 200,
+    headers: { 'x-node-cursor': pinCursor(500n, '00ab'), 'x-aptos-cursor': pinCursor(500n, '00ab') }
+  })
   const pinning = await varveAt(t, node.url, pinned)
-  t.match(await pinning.get(`${modules}?start=00cd`), { status: 200, headers: { 'x-node-cursor': pinCursor(1000n, '00ab'), [status]: forwarded } })
+  t.match(await pinning.get(`${modules}?start=00cd`), {
+    status: 200,
+    headers: { 'x-node-cursor': pinCursor(1000n, '00ab'), [status]: forwarded }
+  })
   t.same(node.asked.map(target => target.split('?')[1]), ['ledger_version=500&start=00cd', 'start=00cd'])
 })
 
@@ -100,11 +118,21 @@ t.test('an explicit read and a pinned one share what is kept, and each sees its 
 
 t.test('a miss, and who joined it, have each their own cursor', async t => {
   const waiting: Array<() => void> = []
-  const node = await stubNode(t, (_request, response) => { waiting.push(() => { ok(response, '[]', { 'x-aptos-cursor': '00ab' }) }) })
+  const node = await stubNode(t, (_request, response) => {
+    waiting.push(() => {
+      ok(response, '[]', { 'x-aptos-cursor': '00ab' })
+    })
+  })
   const varve = await varveAt(t, node.url, pinned)
-  const targets = [`${modules}?ledger_version=500&start=00cd`, `${modules}?start=${pinCursor(500n, '00cd')}`, `${modules}?start=00cd&ledger_version=0500`]
+  const targets = [
+    `${modules}?ledger_version=500&start=00cd`,
+    `${modules}?start=${pinCursor(500n, '00cd')}`,
+    `${modules}?start=00cd&ledger_version=0500`
+  ]
   const asked = Promise.all(targets.map(async target => await varve.get(target)))
-  const timer = setInterval(() => { waiting.shift()?.() }, 20)
+  const timer = setInterval(() => {
+    waiting.shift()?.()
+  }, 20)
   t.same((await asked).map(({ headers }) => headers['x-node-cursor']), ['00ab', pinCursor(500n, '00ab'), '00ab'])
   clearInterval(timer)
 })
@@ -115,7 +143,11 @@ t.test('a latest answer that is held is pinned to the version that it was read a
   const version = BigInt(String(first.headers['x-node-ledger-version']))
   sandbox.ledger.grow(5)
   await varve.get('/v1/blocks/by_version/1500')
-  for (let nth = 0; nth < 3; nth++) t.match(await varve.get(`${modules}?limit=1`), { headers: { [status]: fromMemory, 'x-node-cursor': String(first.headers['x-node-cursor']) } })
+  for (let nth = 0; nth < 3; nth++) {
+    t.match(await varve.get(`${modules}?limit=1`), {
+      headers: { [status]: fromMemory, 'x-node-cursor': String(first.headers['x-node-cursor']) }
+    })
+  }
   t.equal(readPinned(String(first.headers['x-node-cursor']))?.version, version)
   const explicit = await varve.get(`${modules}?ledger_version=${version}&limit=1`)
   t.match(explicit, { body: first.body, headers: { [status]: fromMemory } })
@@ -131,22 +163,45 @@ t.test('what is shared through Redis is the node\'s own cursor: a walk goes on a
   t.match(await one.get(walked), { headers: { 'x-node-cursor': pinCursor(500n, '00ab') } })
   await written(one, 1)
   t.match(await other.get(walked), { headers: { [status]: fromRedis, 'x-node-cursor': pinCursor(500n, '00ab') } })
-  t.match(await other.get(`${modules}?ledger_version=500&start=00cd`), { headers: { [status]: fromMemory, 'x-node-cursor': real } })
+  t.match(await other.get(`${modules}?ledger_version=500&start=00cd`), {
+    headers: { [status]: fromMemory, 'x-node-cursor': real }
+  })
 })
 
 t.test('in front of a varve that pins, what is kept has the node\'s own cursor, and each varve decides for its own clients', async t => {
   const node = await pageNode(t, pinCursor(1000n, '00ab'))
   const plain = await varveAt(t, node.url)
   t.match(await plain.get(modules), { headers: { 'x-node-cursor': real } })
-  t.match(await plain.get(`${modules}?ledger_version=1000`), { headers: { [status]: fromMemory, 'x-node-cursor': real } })
-  t.match(await (await varveAt(t, node.url, pinned)).get(modules), { headers: { 'x-node-cursor': pinCursor(1000n, '00ab') } })
+  t.match(await plain.get(`${modules}?ledger_version=1000`), {
+    headers: { [status]: fromMemory, 'x-node-cursor': real }
+  })
+  t.match(await (await varveAt(t, node.url, pinned)).get(modules), {
+    headers: { 'x-node-cursor': pinCursor(1000n, '00ab') }
+  })
 })
 
 t.test('lines that cannot be printed for many are left to be refused one by one, pinned or not', async t => {
   const { parts } = partsAt(t, (await pageNode(t)).url)
-  const entry = makeEntry({ key: 'k', status: 200, contentType: 'a\u0001', body: Buffer.from('[]'), ownLines: ['x-aptos-cursor', '00ab'], release: undefined })
-  const reply = (target: string) => new Stamper(parts, 'off').reply(readOf(target), { name: 'hit_memory', kind: 'history', entry, position: undefined }, { ifNoneMatch: undefined, acceptEncoding: undefined })
-  for (const [target, cursor] of [[`${modules}?ledger_version=500`, '00ab'], [`${modules}?start=${pinCursor(500n, '00cd')}`, pinCursor(500n, '00ab')]] as const) {
+  const entry = makeEntry({
+    key: 'k',
+    status: 200,
+    contentType: 'a\u0001',
+    body: Buffer.from('[]'),
+    ownLines: ['x-aptos-cursor', '00ab'],
+    release: undefined
+  })
+  const reply = (target: string) =>
+    new Stamper(parts, 'off').reply(
+      readOf(target),
+      { name: 'hit_memory', kind: 'history', entry, position: undefined },
+      { ifNoneMatch: undefined, acceptEncoding: undefined }
+    )
+  for (
+    const [target, cursor] of [[`${modules}?ledger_version=500`, '00ab'], [
+      `${modules}?start=${pinCursor(500n, '00cd')}`,
+      pinCursor(500n, '00ab')
+    ]] as const
+  ) {
     const { text, lines } = reply(target)
     t.equal(text, undefined)
     t.ok(lines.includes(cursor))
@@ -156,11 +211,17 @@ t.test('lines that cannot be printed for many are left to be refused one by one,
 t.test('resources are pinned as modules are; the last page, and an error, are not', async t => {
   const node = await stubNode(t, (request, response) => {
     if (request.url?.includes('resources') === true) ok(response, '[]', { 'x-aptos-cursor': '00ab' })
-    else if (request.url?.includes('2/modules') === true) response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"m","error_code":"account_not_found","vm_error_code":null}')
-    else ok(response, '[]')
+    else if (request.url?.includes('2/modules') === true) {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+        '{"message":"m","error_code":"account_not_found","vm_error_code":null}'
+      )
+    } else ok(response, '[]')
   })
   const varve = await varveAt(t, node.url, pinned)
-  t.equal((await varve.get('/v1/accounts/0x1/resources')).headers['x-node-cursor'], `${Buffer.from('varve').toString('hex')}${1000n.toString(16).padStart(16, '0')}00ab`)
+  t.equal(
+    (await varve.get('/v1/accounts/0x1/resources')).headers['x-node-cursor'],
+    `${Buffer.from('varve').toString('hex')}${1000n.toString(16).padStart(16, '0')}00ab`
+  )
   t.equal((await varve.get(modules)).headers['x-node-cursor'], undefined)
   t.match(await varve.get('/v1/accounts/0x2/modules'), { status: 404 })
 })

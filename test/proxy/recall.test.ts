@@ -15,10 +15,13 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 
-const at = (url: string): { cache: { redis: { url: string, timeoutMs: number } } } => ({ cache: { redis: { url, timeoutMs: 2000 } } })
+const at = (url: string): { cache: { redis: { url: string, timeoutMs: number } } } => ({
+  cache: { redis: { url, timeoutMs: 2000 } }
+})
 
 const looks = async (varve: TestVarve): Promise<number> =>
-  (await varve.metric('varve_redis_duration_seconds_count{operation="get"}') ?? 0) + (await varve.metric('varve_redis_duration_seconds_count{operation="find"}') ?? 0)
+  (await varve.metric('varve_redis_duration_seconds_count{operation="get"}') ?? 0) +
+  (await varve.metric('varve_redis_duration_seconds_count{operation="find"}') ?? 0)
 
 /** The one entry in Redis, changed. */
 async function rewrite (redis: RedisProcess, change: (stored: Stored) => Partial<Stored>): Promise<void> {
@@ -40,7 +43,13 @@ t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look 
     network.release()
     return await Promise.all(reading)
   }
-  for (const [varve, said, reads] of [[a, /^varve; fwd=uri-miss; (?:fwd-status=200; stored|collapsed)$/, 1], [b, /^varve; hit; detail=redis$/, 1]] as const) {
+  for (
+    const [varve, said, reads] of [[a, /^varve; fwd=uri-miss; (?:fwd-status=200; stored|collapsed)$/, 1], [
+      b,
+      /^varve; hit; detail=redis$/,
+      1
+    ]] as const
+  ) {
     const before = await looks(varve)
     const got = await burst(varve)
     // Who came when it had landed found it in memory.
@@ -80,7 +89,12 @@ t.test('a latest read never writes to Redis: it is promoted to the memory tier a
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, at(redis.url))
   const b = await varveAt(t, sandbox.url, at(redis.url))
   const { version } = sandbox.ledger.head
-  for (const [path, how] of [['/v1/accounts/0x1/modules', {}], ['/v1/tables/0x5eed/item', item('u64', '"7"')], ['/v1/tables/0x5eed/item', { ...item('u64', '"7"'), headers: { 'content-type': 'application/json', accept: 'application/x-bcs' } }]] as const) {
+  for (
+    const [path, how] of [['/v1/accounts/0x1/modules', {}], ['/v1/tables/0x5eed/item', item('u64', '"7"')], [
+      '/v1/tables/0x5eed/item',
+      { ...item('u64', '"7"'), headers: { 'content-type': 'application/json', accept: 'application/x-bcs' } }
+    ]] as const
+  ) {
     t.equal((await a.get(path, how)).headers[status], 'varve; fwd=bypass')
     t.equal((await a.get(`${path}?ledger_version=${version}`, how)).headers[status], fromMemory)
   }
@@ -97,11 +111,17 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
   const redis = await startRedis(t)
   const node = await stubNode(t, (request, response) => {
     let body = ''
-    request.on('data', chunk => { body += String(chunk) })
+    request.on('data', chunk => {
+      body += String(chunk)
+    })
     request.on('end', () => {
       const isThere = body.includes('"7"') || body.includes('007')
       if (isThere) ok(response, '"1"')
-      else response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(JSON.stringify({ message: body, error_code: 'table_item_not_found', vm_error_code: null }))
+      else {
+        response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+          JSON.stringify({ message: body, error_code: 'table_item_not_found', vm_error_code: null })
+        )
+      }
     })
   })
   const network = await slowRedis(t, redis)
@@ -110,8 +130,14 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
   await written(a, 2)
   const b = await varveAt(t, node.url, at(redis.url))
   t.match(await b.get(table, item('u64', '"007"')), { status: 200, headers: { [status]: fromRedis } })
-  t.match(await b.get(table, item('u64', '"08"')), { status: 404, body: /08/, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' } })
-  for (const said of [fromRedis, fromMemory]) t.match(await b.get(table, item('u64', '"8"')), { status: 404, headers: { [status]: said } })
+  t.match(await b.get(table, item('u64', '"08"')), {
+    status: 404,
+    body: /08/,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' }
+  })
+  for (const said of [fromRedis, fromMemory]) {
+    t.match(await b.get(table, item('u64', '"8"')), { status: 404, headers: { [status]: said } })
+  }
   await redis.client.del(...await redis.client.keys('varve:1:4.1 *'))
   const c = await varveAt(t, node.url, at(redis.url))
   for (const key of ['"7"', '"8"']) await c.get(table, item('u64', key))
@@ -130,8 +156,12 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
     await d.get('/v1/blocks/by_version/x')
     network.release()
     const got = await Promise.all(reading)
-    for (const [nth, key] of order.entries()) t.match(got[nth], { status: 404, body: `\\"key\\":\\${key.slice(0, -1)}\\"` }, `${key} in ${order.join(' ')}`)
-    await redis.client.del(...(await redis.client.keys('varve:1:4.1 *')).filter(name => name.includes('= ') && /"key":"0/.test(name)))
+    for (const [nth, key] of order.entries()) {
+      t.match(got[nth], { status: 404, body: `\\"key\\":\\${key.slice(0, -1)}\\"` }, `${key} in ${order.join(' ')}`)
+    }
+    await redis.client.del(
+      ...(await redis.client.keys('varve:1:4.1 *')).filter(name => name.includes('= ') && /"key":"0/.test(name))
+    )
   }
 })
 
@@ -142,13 +172,16 @@ t.test('who only observes looks into Redis as if it served: the node answers all
   await a.get(modules)
   await written(a, 1)
   const b = await varveAt(t, node.url, { ...at(redis.url), mode: 'observe' })
-  for (const nth of [2, 3]) t.match((await b.get(modules)).headers, { [status]: 'varve; fwd=bypass; detail=would-hit' }, String(nth))
+  for (const nth of [2, 3]) {
+    t.match((await b.get(modules)).headers, { [status]: 'varve; fwd=bypass; detail=would-hit' }, String(nth))
+  }
   t.equal(node.reads(), 3)
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   t.equal((await b.get(other)).headers[status], 'varve; fwd=bypass')
   await written(b, 1)
   t.equal((await a.get(other)).headers[status], fromRedis, 'what it keeps others may have')
-  const counted = async (outcome: string): Promise<number | undefined> => await b.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`)
+  const counted = async (outcome: string): Promise<number | undefined> =>
+    await b.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`)
   t.same([await counted('hit_redis'), await counted('hit_memory'), await counted('miss')], [1, 1, 1])
 })
 
@@ -160,12 +193,29 @@ t.test('a hit in Redis has the tag, the cursor under both families and the form 
   await written(a, 1)
   const b = await varveAt(t, sandbox.url, at(redis.url))
   const got = await b.get(path)
-  const alike = ({ status, body, headers }: Got): unknown => [status, body, ...['etag', 'content-type', 'content-length', 'x-node-cursor', 'x-aptos-cursor', 'cache-control', 'vary'].map(name => headers[name])]
+  const alike = (
+    { status, body, headers }: Got
+  ): unknown => [
+    status,
+    body,
+    ...['etag', 'content-type', 'content-length', 'x-node-cursor', 'x-aptos-cursor', 'cache-control', 'vary'].map(
+      name => headers[name]
+    )
+  ]
   t.same(alike(got), alike(first))
   t.ok(got.headers['x-node-cursor'] !== undefined && got.headers['x-node-cursor'] === got.headers['x-aptos-cursor'])
   t.equal(got.headers[status], fromRedis)
   const c = await varveAt(t, sandbox.url, at(redis.url))
-  t.match(await c.get(path, { headers: { 'if-none-match': String(first.headers.etag) } }), { status: 304, body: '', headers: { [status]: fromRedis, etag: first.headers.etag, 'x-node-cursor': first.headers['x-node-cursor'], 'x-aptos-cursor': first.headers['x-node-cursor'] } })
+  t.match(await c.get(path, { headers: { 'if-none-match': String(first.headers.etag) } }), {
+    status: 304,
+    body: '',
+    headers: {
+      [status]: fromRedis,
+      etag: first.headers.etag,
+      'x-node-cursor': first.headers['x-node-cursor'],
+      'x-aptos-cursor': first.headers['x-node-cursor']
+    }
+  })
   const d = await varveAt(t, sandbox.url, at(redis.url))
   const zipped = await d.get(path, { headers: { 'accept-encoding': 'gzip' } })
   t.match(zipped.headers, { [status]: fromRedis, 'x-node-cursor': first.headers['x-node-cursor'] })
@@ -178,18 +228,38 @@ t.test('an entry whose position cannot be of this chain is a miss; one that is a
   const a = await varveAt(t, node.url, at(redis.url))
   await a.get(modules)
   await written(a, 1)
-  const moved = (head: object, chainId = 4) => ({ stamped: { position, family } }: Stored): Partial<Stored> => ({ stamped: { family, position: { ...position, chainId, head: { ...position.head, ...head } } } })
-  // A version ahead at a time before, a version behind at a time after, the same version at another time, another chain.
-  for (const lie of [moved({ version: 1001n, timestampUsec: 1n }), moved({ version: 999n, timestampUsec: 2_000_000n }), moved({ timestampUsec: 2_000_000n }), moved({}, 5)]) {
+  const moved = (head: object, chainId = 4) => ({ stamped: { position, family } }: Stored): Partial<Stored> => ({
+    stamped: { family, position: { ...position, chainId, head: { ...position.head, ...head } } }
+  })
+  // A version ahead at a time before, a version behind at a time after, the same version at another time, another
+  // chain.
+  for (
+    const lie of [
+      moved({ version: 1001n, timestampUsec: 1n }),
+      moved({ version: 999n, timestampUsec: 2_000_000n }),
+      moved({ timestampUsec: 2_000_000n }),
+      moved({}, 5)
+    ]
+  ) {
     await rewrite(redis, lie)
     const b = await varveAt(t, node.url, at(redis.url))
-    t.match((await b.get(modules)).headers, { [status]: stored, 'x-node-ledger-version': '1000', 'x-node-ledger-timestampusec': '1000000', 'x-node-chain-id': '4' })
+    t.match((await b.get(modules)).headers, {
+      [status]: stored,
+      'x-node-ledger-version': '1000',
+      'x-node-ledger-timestampusec': '1000000',
+      'x-node-chain-id': '4'
+    })
     await written(b, 1)
     t.equal(await b.metric('varve_chain_resets_total'), 0)
   }
   await rewrite(redis, moved({ version: 1500n, timestampUsec: 1_500_000n, blockHeight: 150n }))
   const c = await varveAt(t, node.url, at(redis.url))
-  t.match((await c.get(modules)).headers, { [status]: fromRedis, 'x-node-ledger-version': '1500', 'x-node-block-height': '150', 'x-node-ledger-oldest-version': '10' }, 'no position below the entry\'s own')
+  t.match((await c.get(modules)).headers, {
+    [status]: fromRedis,
+    'x-node-ledger-version': '1500',
+    'x-node-block-height': '150',
+    'x-node-ledger-oldest-version': '10'
+  }, 'no position below the entry\'s own')
   t.match((await c.get(modules)).headers, { [status]: fromMemory, 'x-node-ledger-version': '1500' })
 })
 
@@ -197,13 +267,22 @@ t.test('history that the nodes have pruned is served from Redis, unless an opera
   const redis = await startRedis(t)
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, at(redis.url))
   const { firstVersion } = sandbox.ledger.block(300)
-  const kept = [`/v1/blocks/by_version/${firstVersion}`, `/v1/accounts/0x1/modules?ledger_version=${firstVersion}&limit=1`, `${events}?start=300&limit=5`]
+  const kept = [
+    `/v1/blocks/by_version/${firstVersion}`,
+    `/v1/accounts/0x1/modules?ledger_version=${firstVersion}&limit=1`,
+    `${events}?start=300&limit=5`
+  ]
   for (const path of kept) await a.get(path)
   await written(a, 3)
   sandbox.ledger.pruneTo(400)
   const b = await varveAt(t, sandbox.url, at(redis.url))
   sandbox.asked.reset()
-  for (const path of kept) t.match(await b.get(path), { status: 200, headers: { [status]: 'varve; hit; detail=pruned', 'x-node-oldest-block-height': '400' } }, path)
+  for (const path of kept) {
+    t.match(await b.get(path), {
+      status: 200,
+      headers: { [status]: 'varve; hit; detail=pruned', 'x-node-oldest-block-height': '400' }
+    }, path)
+  }
   for (const [endpoint, count] of [['block_by_version', 1], ['account_modules', 1], ['account_events', 1]] as const) {
     t.equal(await b.metric(`varve_requests_total{endpoint="${endpoint}",outcome="hit_redis",status="200"}`), count)
     t.equal(await b.metric(`varve_pruned_requests_total{endpoint="${endpoint}",answer="cache"}`), count)
@@ -212,12 +291,20 @@ t.test('history that the nodes have pruned is served from Redis, unless an opera
   const gone = await b.get(`/v1/accounts/0x1/modules?ledger_version=${firstVersion}&limit=7`)
   t.match(gone, { status: 410, body: /"version_pruned"/, headers: { [status]: 'varve; detail=gone' } })
   t.equal(await looks(b), before + 1, 'it is gone only when Redis has not got it either')
-  t.equal(sandbox.asked.of('account_modules') + sandbox.asked.of('block_by_version') + sandbox.asked.of('account_events'), 0)
+  t.equal(
+    sandbox.asked.of('account_modules') + sandbox.asked.of('block_by_version') + sandbox.asked.of('account_events'),
+    0
+  )
   const c = await varveAt(t, sandbox.url, { ...at(redis.url), pruned: { serveCached: false } })
-  for (const path of kept.slice(0, 2)) t.match(await c.get(path), { status: 410, headers: { [status]: 'varve; detail=gone' } }, path)
+  for (const path of kept.slice(0, 2)) {
+    t.match(await c.get(path), { status: 410, headers: { [status]: 'varve; detail=gone' } }, path)
+  }
   t.equal((await c.get(kept[2] ?? '')).status, 500, 'which the node says in its own way of events')
   const d = await varveAt(t, sandbox.url, { ...at(redis.url), pruned: { serveCached: false, answerLocally: false } })
-  t.match(await d.get(kept[0] ?? ''), { status: 410, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' } })
+  t.match(await d.get(kept[0] ?? ''), {
+    status: 410,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' }
+  })
 })
 
 t.test('what comes from Redis when another generation has begun is no answer any more', async t => {
@@ -232,10 +319,20 @@ t.test('what comes from Redis when another generation has begun is no answer any
   const { asks } = network
   const reading = b.get(modules)
   await until(() => network.asks > asks, 'it looks')
-  const purging = ask(b.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' })
-  await until(() => b.log.some(({ msg, generation }) => msg === 'keys are of this generation' && generation === 2), 'a generation has begun')
+  const purging = ask(b.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: 'Bearer x' },
+    body: '{"all":true}'
+  })
+  await until(
+    () => b.log.some(({ msg, generation }) => msg === 'keys are of this generation' && generation === 2),
+    'a generation has begun'
+  )
   network.release()
-  t.match(await reading, { status: 200, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=wrong_chain' } })
+  t.match(await reading, {
+    status: 200,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=wrong_chain' }
+  })
   t.not((await reading).body, old)
   t.match(await purging, { status: 200 })
   t.equal((await b.get(modules)).headers[status], stored)
@@ -258,7 +355,10 @@ t.test('a rendering of a release that nobody runs any more is taken from Redis w
     fresh = await a.get(path)
     return fresh.body !== old.body
   }, 'one has read it afresh')
-  await until(async () => (await redis.client.getBuffer(key))?.equals(shared ?? Buffer.alloc(0)) === false, 'and shared it')
+  await until(
+    async () => (await redis.client.getBuffer(key))?.equals(shared ?? Buffer.alloc(0)) === false,
+    'and shared it'
+  )
   const before = sandbox.asked.of('account_modules')
   await until(async () => (await b.get(path)).body === fresh.body, 'the other has it too')
   t.equal(sandbox.asked.of('account_modules'), before, 'from Redis')
@@ -280,11 +380,17 @@ t.test('a rendering in Redis of a release that is gone is read afresh at once, w
   await rewrite(redis, () => ({ release: 'bbbb' }))
   bytes = 2 * 1024 * 1024
   const small = await varveAt(t, node.url, { cache: { ...at(redis.url).cache, maxEntryMb: 1 } })
-  t.match(await small.get(modules), { status: 200, body: old, headers: { [status]: fromRedis } }, 'nor is one that has become too large to keep')
+  t.match(
+    await small.get(modules),
+    { status: 200, body: old, headers: { [status]: fromRedis } },
+    'nor is one that has become too large to keep'
+  )
   bytes = 0
   isAway = true
   const b = await varveAt(t, node.url, at(redis.url))
-  for (const said of [fromRedis, fromMemory]) t.match(await b.get(modules), { status: 200, body: old, headers: { [status]: said } })
+  for (const said of [fromRedis, fromMemory]) {
+    t.match(await b.get(modules), { status: 200, body: old, headers: { [status]: said } })
+  }
   isAway = false
   const c = await varveAt(t, node.url, at(redis.url))
   const before = await looks(c)
@@ -300,10 +406,17 @@ t.test('a latest read behind what another replica has shown is asked again only 
   const redis = await startRedis(t)
   let head = 1000
   const nodeAt = async (version: () => number): Promise<StubNode> => {
-    const stampsNow = (): Record<string, string> => stamps({ 'x-aptos-ledger-version': String(version()), 'x-aptos-ledger-timestampusec': String(version() * 1000), 'x-aptos-block-height': String(version() / 10) })
+    const stampsNow = (): Record<string, string> =>
+      stamps({
+        'x-aptos-ledger-version': String(version()),
+        'x-aptos-ledger-timestampusec': String(version() * 1000),
+        'x-aptos-block-height': String(version() / 10)
+      })
     return await stubNode(t, (_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end('[]')
-    }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end('{"git_hash":"aaaa"}') })
+    }, (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end('{"git_hash":"aaaa"}')
+    })
   }
   const [far, near] = [await nodeAt(() => 2000), await nodeAt(() => head)]
   const a = await varveAt(t, far.url, at(redis.url))

@@ -10,13 +10,22 @@ import { varveAt, varveAtSandbox } from '../support/varve.js'
 const bypass = 'varve; fwd=bypass'
 const version_ = 'x-node-ledger-version'
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
-const post = (body: string | Buffer, type = 'application/json'): Ask => ({ method: 'POST', headers: { 'content-type': type }, body })
+const post = (body: string | Buffer, type = 'application/json'): Ask => ({
+  method: 'POST',
+  headers: { 'content-type': type },
+  body
+})
 const inBcs = (how: Ask): Ask => ({ ...how, headers: { ...how.headers, accept: 'application/x-bcs' } })
 
 // The same call in JSON and in BCS: an address, a module, a function, no types, no arguments.
 const height = '{"function":"0x1::block::get_current_block_height","type_arguments":[],"arguments":[]}'
 const named = (text: string): Buffer => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)])
-const heightInBcs = Buffer.concat([Buffer.from('1'.padStart(64, '0'), 'hex'), named('block'), named('get_current_block_height'), Buffer.from([0, 0])])
+const heightInBcs = Buffer.concat([
+  Buffer.from('1'.padStart(64, '0'), 'hex'),
+  named('block'),
+  named('get_current_block_height'),
+  Buffer.from([0, 0])
+])
 const viewBcs = 'application/x.aptos.view_function+bcs'
 
 interface StateRead {
@@ -30,14 +39,62 @@ interface StateRead {
 
 const reads: readonly StateRead[] = [
   { name: 'account', path: '/v1/accounts/0xcafe', how: {}, other: ['/v1/accounts/00CAFE', {}], status: 200 },
-  { name: 'account_resources', path: '/v1/accounts/0xcafe/resources', how: {}, other: ['/v1/accounts/cafe/resources', {}], status: 200 },
-  { name: 'account_resource', path: `/v1/accounts/0xcafe/resource/${coins}`, how: {}, other: [`/v1/accounts/0x0cafe/resource/${coins.replaceAll('0x1', '%200X01').replaceAll('::', '%20::')}`, {}], status: 200 },
-  { name: 'account_resource', path: '/v1/accounts/0xcafe/resource/0x1::none::None', how: {}, other: ['/v1/accounts/0xcafe/resource/0x1::none%20::None', {}], status: 404 },
-  { name: 'account_balance', path: '/v1/accounts/0xcafe/balance/0x1::aptos_coin::AptosCoin', how: {}, other: ['/v1/accounts/cafe/balance/0x01::aptos_coin::AptosCoin', {}], status: 200 },
-  { name: 'account_module', path: '/v1/accounts/0x1/module/coin', how: {}, other: ['/v1/accounts/0001/module/%63oin', {}], status: 200 },
-  { name: 'account_module', path: '/v1/accounts/0x1/module/none', how: {}, other: ['/v1/accounts/1/module/none', {}], status: 404 },
-  { name: 'view', path: '/v1/view', how: post(height), other: ['/v1/view', post(height.replaceAll(',', ' , ').replace('0x1', '0x0001'))], status: 200 },
-  { name: 'view', path: '/v1/view', how: post(heightInBcs, viewBcs), other: ['/v1/view', post(heightInBcs, viewBcs.toUpperCase())], status: 200 }
+  {
+    name: 'account_resources',
+    path: '/v1/accounts/0xcafe/resources',
+    how: {},
+    other: ['/v1/accounts/cafe/resources', {}],
+    status: 200
+  },
+  {
+    name: 'account_resource',
+    path: `/v1/accounts/0xcafe/resource/${coins}`,
+    how: {},
+    other: [`/v1/accounts/0x0cafe/resource/${coins.replaceAll('0x1', '%200X01').replaceAll('::', '%20::')}`, {}],
+    status: 200
+  },
+  {
+    name: 'account_resource',
+    path: '/v1/accounts/0xcafe/resource/0x1::none::None',
+    how: {},
+    other: ['/v1/accounts/0xcafe/resource/0x1::none%20::None', {}],
+    status: 404
+  },
+  {
+    name: 'account_balance',
+    path: '/v1/accounts/0xcafe/balance/0x1::aptos_coin::AptosCoin',
+    how: {},
+    other: ['/v1/accounts/cafe/balance/0x01::aptos_coin::AptosCoin', {}],
+    status: 200
+  },
+  {
+    name: 'account_module',
+    path: '/v1/accounts/0x1/module/coin',
+    how: {},
+    other: ['/v1/accounts/0001/module/%63oin', {}],
+    status: 200
+  },
+  {
+    name: 'account_module',
+    path: '/v1/accounts/0x1/module/none',
+    how: {},
+    other: ['/v1/accounts/1/module/none', {}],
+    status: 404
+  },
+  {
+    name: 'view',
+    path: '/v1/view',
+    how: post(height),
+    other: ['/v1/view', post(height.replaceAll(',', ' , ').replace('0x1', '0x0001'))],
+    status: 200
+  },
+  {
+    name: 'view',
+    path: '/v1/view',
+    how: post(heightInBcs, viewBcs),
+    other: ['/v1/view', post(heightInBcs, viewBcs.toUpperCase())],
+    status: 200
+  }
 ]
 
 const at = (path: string, version: bigint | string): string => `${path}?ledger_version=${version}`
@@ -51,15 +108,30 @@ t.test('each state at a version is read once, in JSON and in BCS, and given to e
       const what = `${path} ${JSON.stringify(form(how))}`
       const direct = await ask(sandbox.url, at(path, version), form(how))
       t.equal(direct.status, expected, what)
-      t.match((await varve.get(at(path, version), form(how))).headers, { [status]: stored.replace('200', String(expected)) }, what)
+      t.match((await varve.get(at(path, version), form(how))).headers, {
+        [status]: stored.replace('200', String(expected))
+      }, what)
       sandbox.ledger.grow()
       await varve.get('/v1/accounts/0x42/modules')
       sandbox.asked.reset()
       const hit = await varve.get(at(otherPath, `0${version}`), form(otherHow))
       t.equal(sandbox.asked.of(name as 'view'), 0, what)
-      t.match(hit, { status: expected, headers: { [status]: fromMemory, 'content-type': direct.headers['content-type'], [version_]: String(sandbox.ledger.head.version) } }, what)
+      t.match(hit, {
+        status: expected,
+        headers: {
+          [status]: fromMemory,
+          'content-type': direct.headers['content-type'],
+          [version_]: String(sandbox.ledger.head.version)
+        }
+      }, what)
       t.ok(hit.bytes.equals(direct.bytes), what)
-      if (name === 'view') t.same(gas(hit), [direct.headers['x-aptos-gas-used'], direct.headers['x-aptos-gas-used']], 'the gas belongs to the answer')
+      if (name === 'view') {
+        t.same(
+          gas(hit),
+          [direct.headers['x-aptos-gas-used'], direct.headers['x-aptos-gas-used']],
+          'the gas belongs to the answer'
+        )
+      }
     }
   }
 })
@@ -68,19 +140,31 @@ t.test('each latest state is read at the moment, and kept for the version that i
   const { sandbox, varve } = await varveAtSandbox(t)
   for (const { path, how, status: expected } of reads) {
     const latest = await varve.get(path, how)
-    t.match(latest, { status: expected, headers: { [status]: bypass, [version_]: String(sandbox.ledger.head.version), 'cache-control': 'no-store' } }, path)
+    t.match(latest, {
+      status: expected,
+      headers: { [status]: bypass, [version_]: String(sandbox.ledger.head.version), 'cache-control': 'no-store' }
+    }, path)
     const again = await varve.get(at(path, sandbox.ledger.head.version), how)
     t.match(again, { status: expected, body: latest.body, headers: { [status]: fromMemory } }, path)
     sandbox.ledger.grow()
-    t.match((await varve.get(path, how)).headers, { [status]: bypass, [version_]: String(sandbox.ledger.head.version) }, path)
+    t.match(
+      (await varve.get(path, how)).headers,
+      { [status]: bypass, [version_]: String(sandbox.ledger.head.version) },
+      path
+    )
   }
 })
 
 t.test('where CDNs may keep what cannot change, a view is theirs for a day alone, since a release reckons it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' } })
   const version = sandbox.ledger.head.version - 3000n
-  t.match((await varve.get(at('/v1/view', version), post(height))).headers, { 'cache-control': 'public, max-age=86400' })
-  t.match((await varve.get(at('/v1/tables/0x5eed/raw_item', version), inBcs(post('{"key":"0x0700000000000000"}')))).headers, { 'cache-control': 'public, max-age=31536000, immutable' })
+  t.match((await varve.get(at('/v1/view', version), post(height))).headers, {
+    'cache-control': 'public, max-age=86400'
+  })
+  t.match(
+    (await varve.get(at('/v1/tables/0x5eed/raw_item', version), inBcs(post('{"key":"0x0700000000000000"}')))).headers,
+    { 'cache-control': 'public, max-age=31536000, immutable' }
+  )
 })
 
 t.test('a raw table item is its bytes, by any spelling of its key; that it is not there belongs to the text that says so', async t => {
@@ -104,10 +188,18 @@ t.test('a raw table item is its bytes, by any spelling of its key; that it is no
     t.ok(hit.bytes.equals(value.bytes))
   }
   for (const spelled of [`0x${missing}`, missing]) {
-    t.match(await varve.get(target, raw(spelled)), { status: 404, headers: { [status]: stored.replace('200', '404') } }, spelled)
+    t.match(
+      await varve.get(target, raw(spelled)),
+      { status: 404, headers: { [status]: stored.replace('200', '404') } },
+      spelled
+    )
     t.match((await varve.get(target, raw(spelled))).body, (await ask(sandbox.url, target, raw(spelled))).body)
   }
-  t.match(await varve.get(target, post(`{"key":"0x${there}"}`)), { status: 403, body: /api_disabled/ }, 'nodes have it in BCS alone')
+  t.match(
+    await varve.get(target, post(`{"key":"0x${there}"}`)),
+    { status: 403, body: /api_disabled/ },
+    'nodes have it in BCS alone'
+  )
 })
 
 t.test('replicas share them through Redis, and a purge as a client would send it forgets each everywhere', async t => {
@@ -125,7 +217,9 @@ t.test('replicas share them through Redis, and a purge as a client would send it
     t.same(gas(second), gas(first))
     const body = Buffer.isBuffer(how.body) ? `${viewBcs} 0x${how.body.toString('hex')}` : how.body
     const purge = JSON.stringify({ method: how.method ?? 'GET', url: at(path, version), body })
-    t.match(await ask(a.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer t' }, body: purge }), { status: 200 }, purge)
+    t.match(await ask(a.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer t' }, body: purge }), {
+      status: 200
+    }, purge)
     t.match((await a.get(at(path, version), how)).headers, { [status]: stored.replace('200', String(expected)) }, path)
     await written(a, nth * 2 + 2)
   }
@@ -134,19 +228,37 @@ t.test('replicas share them through Redis, and a purge as a client would send it
 t.test('a view that aborts and an account that is unknown are asked for each time', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
-  for (const how of [post(height.replace('get_current_block_height', 'none')), post('{"function":"0x1::none::f","type_arguments":[],"arguments":[]}')]) {
-    for (let nth = 1; nth <= 2; nth++) t.match(await varve.get(at('/v1/view', version), how), { status: 400, body: /invalid_input/, headers: { [status]: 'varve; fwd=uri-miss; fwd-status=400; detail=status' } })
+  for (
+    const how of [
+      post(height.replace('get_current_block_height', 'none')),
+      post('{"function":"0x1::none::f","type_arguments":[],"arguments":[]}')
+    ]
+  ) {
+    for (let nth = 1; nth <= 2; nth++) {
+      t.match(await varve.get(at('/v1/view', version), how), {
+        status: 400,
+        body: /invalid_input/,
+        headers: { [status]: 'varve; fwd=uri-miss; fwd-status=400; detail=status' }
+      })
+    }
   }
   t.match(await varve.get(at('/v1/accounts/0x1', 1n)), { status: 410, body: /version_pruned/ })
-  t.match(await varve.get(at('/v1/accounts/0x1', sandbox.ledger.head.version + 1000n)), { status: 404, body: /version_not_found/ })
+  t.match(await varve.get(at('/v1/accounts/0x1', sandbox.ledger.head.version + 1000n)), {
+    status: 404,
+    body: /version_not_found/
+  })
 })
 
 t.test('a resource that an old release did not find is asked for anew in BCS too, as it is in JSON', async t => {
   let release = 'aaaa'
   const node = await stubNode(t, (request, response) => {
     if (release === 'bbbb') return ok(response, '{}', { 'content-type': String(request.headers.accept) })
-    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"not there","error_code":"resource_not_found","vm_error_code":null}')
-  }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`) })
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"not there","error_code":"resource_not_found","vm_error_code":null}'
+    )
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`)
+  })
   const varve = await varveAt(t, node.url, { head: { pollMs: 100 } })
   const target = '/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::a::B%3E?ledger_version=900'
   const forms = ['application/json', 'application/x-bcs'].map(accept => ({ headers: { accept } }))

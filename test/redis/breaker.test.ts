@@ -10,7 +10,7 @@ interface Trial {
   readonly probes: number[]
   /** Whether what is probed is well. */
   isWell: boolean
-  pass (ms: number): Promise<void>
+  pass(ms: number): Promise<void>
 }
 
 /** A breaker whose time is the test's. */
@@ -23,7 +23,9 @@ function breakerOf (t: Test): Trial {
     probes.push(now)
     await turn()
     if (!trial.isWell) throw new Error('sick')
-  }, state => { changes.push(state) })
+  }, state => {
+    changes.push(state)
+  })
   const trial: Trial = {
     breaker,
     changes,

@@ -7,13 +7,25 @@ import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
-const nowhere: RedisPlace = { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: 'secret', tls: true, ca: undefined }
+const nowhere: RedisPlace = {
+  url: null,
+  cluster: [],
+  sentinel: { name: null, hosts: [], password: null },
+  username: null,
+  password: 'secret',
+  tls: true,
+  ca: undefined
+}
 
 // Any error that nobody hears ends the process; the test is its own proof, since tap fails it then.
 async function leaves (t: Test, place: RedisPlace): Promise<void> {
   const ends = Array.from({ length: 120 }, async (_, at) => {
     const client = listenerFor(place, at)
-    const ended = new Promise<void>(resolve => { client.once('end', () => { resolve() }) })
+    const ended = new Promise<void>(resolve => {
+      client.once('end', () => {
+        resolve()
+      })
+    })
     client.on('error', () => {})
     client.connect().catch(() => {})
     await pause(at / 4)
@@ -35,7 +47,15 @@ t.test('so may one to a server of a cluster or to a master behind sentinels, and
   const redis = await startRedis(t, { tls: true, password: 'secret' })
   await leaves(t, { ...nowhere, cluster: [{ host: '127.0.0.1', port: redis.port }] })
   const { name, hosts } = await startSentinel(t, { tls: true, password: 'secret' })
-  await leaves(t, { ...nowhere, sentinel: { name, hosts: hosts.map(host => ({ host: '127.0.0.1', port: Number(host.split(':')[1]) })), password: null }, ca: certificate })
+  await leaves(t, {
+    ...nowhere,
+    sentinel: {
+      name,
+      hosts: hosts.map(host => ({ host: '127.0.0.1', port: Number(host.split(':')[1]) })),
+      password: null
+    },
+    ca: certificate
+  })
   t.same(said(), [])
 })
 
@@ -45,14 +65,26 @@ t.test('the connections to sentinels are heard too, also of those that listen fo
   const sentinels = [{ host: '127.0.0.1', port: redis.port }]
   const patience = { disconnectTimeout: 500, connectTimeout: 500, sentinelCommandTimeout: 500 }
   await Promise.all(Array.from({ length: 120 }, async (_, at) => {
-    const connector = new MasterConnector({ sentinels, name: 'x', sentinelTLS: {}, failoverDetector: true, sentinelMaxConnections: 10, sentinelReconnectStrategy: () => null, ...patience })
+    const connector = new MasterConnector({
+      sentinels,
+      name: 'x',
+      sentinelTLS: {},
+      failoverDetector: true,
+      sentinelMaxConnections: 10,
+      sentinelReconnectStrategy: () => null,
+      ...patience
+    })
     // The library begins with this when it has reached the master.
-    const listening = (connector as unknown as { initFailoverDetector (): Promise<void> }).initFailoverDetector()
+    const listening = (connector as unknown as { initFailoverDetector(): Promise<void> }).initFailoverDetector()
     await pause(at / 4)
     connector.disconnect()
     await listening.catch(() => {})
   }))
   // Their sockets end a moment later.
-  await until(() => process.getActiveResourcesInfo().filter(name => name === 'TLSSocketWrap' || name === 'TCPSocketWrap').length <= 1, 'they are gone')
+  await until(
+    () =>
+      process.getActiveResourcesInfo().filter(name => name === 'TLSSocketWrap' || name === 'TCPSocketWrap').length <= 1,
+    'they are gone'
+  )
   t.same(said(), [])
 })

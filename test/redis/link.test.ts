@@ -6,8 +6,12 @@ t.test('what the client gave up by itself, as after a standstill, is told as wha
   const redis = await startRedis(t)
   const { link } = await storeAt(t, redis.url)
   t.equal(link.lastError, 'not reached yet')
-  await t.rejects(link.ask('get', async () => { throw new Error('Command timed out') }))
+  await t.rejects(link.ask('get', async () => {
+    throw new Error('Command timed out')
+  }))
   t.equal(link.lastError, 'no answer in time')
-  await t.rejects(link.ask('get', async () => { throw new Error('Connection is closed.') }))
+  await t.rejects(link.ask('get', async () => {
+    throw new Error('Connection is closed.')
+  }))
   t.equal(link.lastError, 'no answer in time', 'which says less than what broke it')
 })

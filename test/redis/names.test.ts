@@ -6,7 +6,15 @@ import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
-const nowhere: RedisPlace = { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, ca: undefined }
+const nowhere: RedisPlace = {
+  url: null,
+  cluster: [],
+  sentinel: { name: null, hosts: [], password: null },
+  username: null,
+  password: null,
+  tls: false,
+  ca: undefined
+}
 
 const toLoopback: Resolve = async () => [{ address: '127.0.0.1', family: 4 }]
 
@@ -14,15 +22,30 @@ const toLoopback: Resolve = async () => [{ address: '127.0.0.1', family: 4 }]
 function named (): { lookup: NonNullable<RedisPlace['lookup']>, asked: string[], says: (resolve: Resolve) => void } {
   const asked: string[] = []
   let current = toLoopback
-  const names = new Names({ now: () => performance.now(), timeoutMs: 500, resolve: async hostname => { asked.push(hostname); return await current(hostname) } })
-  return { lookup: names.lookup, asked, says: resolve => { current = resolve } }
+  const names = new Names({
+    now: () => performance.now(),
+    timeoutMs: 500,
+    resolve: async hostname => {
+      asked.push(hostname)
+      return await current(hostname)
+    }
+  })
+  return {
+    lookup: names.lookup,
+    asked,
+    says: resolve => {
+      current = resolve
+    }
+  }
 }
 
 t.test('Redis is found by its name, and found again where it was while nobody can say where that is', async t => {
   const redis = await startRedis(t)
   const { lookup, asked, says } = named()
   const client = clientFor({ ...nowhere, url: `redis://redis.example:${redis.port}`, lookup }).on('error', () => {})
-  t.teardown(() => { client.disconnect() })
+  t.teardown(() => {
+    client.disconnect()
+  })
   await client.connect()
   t.equal(await client.ping(), 'PONG')
   // It hangs, and is asked once for all attempts.
@@ -39,7 +62,11 @@ t.test('Redis is found by its name, and found again where it was while nobody ca
 t.test('so are the servers of a cluster, sentinels, and who listens', async t => {
   const cluster = await startCluster(t)
   const { lookup, asked } = named()
-  const place = { ...nowhere, cluster: [{ host: 'cluster.example', port: Number(cluster.hosts[0]?.split(':')[1]) }], lookup }
+  const place = {
+    ...nowhere,
+    cluster: [{ host: 'cluster.example', port: Number(cluster.hosts[0]?.split(':')[1]) }],
+    lookup
+  }
   for (const client of [clientFor(place), listenerFor(place, 0)]) {
     client.on('error', () => {})
     await client.connect()
@@ -48,8 +75,18 @@ t.test('so are the servers of a cluster, sentinels, and who listens', async t =>
   }
   t.same([...new Set(asked)], ['cluster.example'])
   const { name, hosts } = await startSentinel(t)
-  const master = clientFor({ ...nowhere, sentinel: { name, hosts: hosts.map(host => ({ host: 'sentinel.example', port: Number(host.split(':')[1]) })), password: null }, lookup }).on('error', () => {})
-  t.teardown(() => { master.disconnect() })
+  const master = clientFor({
+    ...nowhere,
+    sentinel: {
+      name,
+      hosts: hosts.map(host => ({ host: 'sentinel.example', port: Number(host.split(':')[1]) })),
+      password: null
+    },
+    lookup
+  }).on('error', () => {})
+  t.teardown(() => {
+    master.disconnect()
+  })
   await master.connect()
   t.equal(await master.ping(), 'PONG')
   t.ok(asked.includes('sentinel.example'))

@@ -18,13 +18,15 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
       t.ok(listing.json.length > 0)
       for (const item of listing.json) {
         t.same(Object.keys(item), ['type', 'data'])
-        const one = await ask(`${url}/v1/accounts/${account}/resource/${encodeURIComponent(item.type)}?ledger_version=${version}`)
+        const one = await ask(
+          `${url}/v1/accounts/${account}/resource/${encodeURIComponent(item.type)}?ledger_version=${version}`
+        )
         t.equal(one.text, JSON.stringify(item), item.type)
         t.ok(listing.text.includes(one.text))
       }
     }
   }
-  const whole = (await ask(`${url}/v1/accounts/0xcafe/resources`, { headers: bcs }))
+  const whole = await ask(`${url}/v1/accounts/0xcafe/resources`, { headers: bcs })
   t.equal(whole.headers['content-type'], 'application/x-bcs')
   const types: string[] = (await ask(`${url}/v1/accounts/0xcafe/resources`)).json.map((item: any) => item.type)
   t.equal(whole.body[0], types.length)
@@ -51,11 +53,15 @@ t.test('resources come a page at a time in the order of their state keys, and ev
   const walked: string[] = []
   let cursor: string | undefined = ''
   while (cursor !== undefined) {
-    const page: Heard = await ask(`${url}/v1/accounts/0xcafe/resources?limit=4${cursor && `&start=${cursor.toUpperCase()}`}`)
+    const page: Heard = await ask(
+      `${url}/v1/accounts/0xcafe/resources?limit=4${cursor && `&start=${cursor.toUpperCase()}`}`
+    )
     t.ok(page.json.length <= 4)
     walked.push(...page.json.map((item: any) => item.type))
     cursor = page.headers['x-aptos-cursor'] as string | undefined
-    if (cursor !== undefined) t.same(page.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-cursor', 'content-length', 'date'])
+    if (cursor !== undefined) {
+      t.same(page.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-cursor', 'content-length', 'date'])
+    }
   }
   t.ok(walked.length > 28)
   t.equal(new Set(walked).size, walked.length)
@@ -65,8 +71,22 @@ t.test('resources come a page at a time in the order of their state keys, and ev
   t.equal((await ask(`${url}/v1/accounts/0xcafe/resources?start=${modules}&limit=1`)).status, 200)
   const key = String(first.headers['x-aptos-cursor'])
   t.equal((await ask(`${url}/v1/accounts/0xcafe/modules?start=${key}`)).text, '[]')
-  for (const bad of ['', 'zz', key.slice(0, -2), `${key}00`, `01${key.slice(2)}`, key.replace(/^(.{68})01/, '$102'), key.replace(/^(.{68})01/, '$100')]) {
-    t.match((await ask(`${url}/v1/accounts/0xcafe/resources?start=${bad}`)).json, { ...framework, message: /`start`/ }, bad)
+  for (
+    const bad of [
+      '',
+      'zz',
+      key.slice(0, -2),
+      `${key}00`,
+      `01${key.slice(2)}`,
+      key.replace(/^(.{68})01/, '$102'),
+      key.replace(/^(.{68})01/, '$100')
+    ]
+  ) {
+    t.match(
+      (await ask(`${url}/v1/accounts/0xcafe/resources?start=${bad}`)).json,
+      { ...framework, message: /`start`/ },
+      bad
+    )
   }
 })
 
@@ -76,32 +96,70 @@ t.test('a cursor is read type by type, and refused where its type is none', asyn
   const at = async (args: string) => {
     const path = `01${owner}0467616d6504${Buffer.from('Line').toString('hex')}${args}`
     const size = path.length / 2
-    const length = size < 128 ? size.toString(16).padStart(2, '0') : `${((size & 127) | 128).toString(16)}${(size >> 7).toString(16).padStart(2, '0')}`
+    const length = size < 128
+      ? size.toString(16).padStart(2, '0')
+      : `${((size & 127) | 128).toString(16)}${(size >> 7).toString(16).padStart(2, '0')}`
     return (await ask(`${url}/v1/accounts/${owner}/resources?start=00${owner}${length}${path}`)).status
   }
   const nested = (levels: number) => `01${'06'.repeat(levels - 1)}01`
-  for (const args of ['00', '0100', '010a', '010c', '0111', '020208', nested(2), nested(7), `0107${owner}016101620101`]) t.equal(await at(args), 200, args)
-  for (const args of ['01', '010b', '0112', '02', '0000', nested(8), `0107${owner}01610139`, `0107${owner}0161020000`, '0106', '01ff']) t.equal(await at(args), 400, args)
+  for (
+    const args of ['00', '0100', '010a', '010c', '0111', '020208', nested(2), nested(7), `0107${owner}016101620101`]
+  ) t.equal(await at(args), 200, args)
+  for (
+    const args of [
+      '01',
+      '010b',
+      '0112',
+      '02',
+      '0000',
+      nested(8),
+      `0107${owner}01610139`,
+      `0107${owner}0161020000`,
+      '0106',
+      '01ff'
+    ]
+  ) t.equal(await at(args), 400, args)
 })
 
 t.test('resources appear, change and go again as versions pass', async t => {
   const { url, ledger } = await nodeOf(t, { prunedBlocks: 0, blocks: 1_600 })
   const seen: string[][] = []
   for (const version of [0n, 1_000n, 5_000n, 12_000n, ledger.head.version]) {
-    seen.push((await ask(`${url}/v1/accounts/0xcafe/resources?ledger_version=${version}`)).json.map((item: any) => JSON.stringify(item)))
+    seen.push(
+      (await ask(`${url}/v1/accounts/0xcafe/resources?ledger_version=${version}`)).json.map((item: any) =>
+        JSON.stringify(item)
+      )
+    )
   }
   const types = seen.map(items => new Set(items.map(item => JSON.parse(item).type)))
   t.ok([...types[1] ?? []].some(type => !types[0]?.has(type)), 'one came')
   t.ok([...types[0] ?? []].some(type => !types[4]?.has(type)), 'one went')
-  t.ok([...types[0] ?? []].some(type => types[4]?.has(type) && seen[0]?.find(item => item.includes(`"${type}"`)) !== seen[4]?.find(item => item.includes(`"${type}"`))), 'one changed')
+  t.ok(
+    [...types[0] ?? []].some(type =>
+      types[4]?.has(type) &&
+      seen[0]?.find(item => item.includes(`"${type}"`)) !== seen[4]?.find(item => item.includes(`"${type}"`))
+    ),
+    'one changed'
+  )
   t.ok(seen.every(items => items.length >= 20))
 })
 
 t.test('what a version says is for ever: another node of the same seed that got there by growing says the same', async t => {
-  const [one, two] = await Promise.all([nodeOf(t, { blocks: 300, prunedBlocks: 0 }), nodeOf(t, { blocks: 200, prunedBlocks: 0 })])
+  const [one, two] = await Promise.all([
+    nodeOf(t, { blocks: 300, prunedBlocks: 0 }),
+    nodeOf(t, { blocks: 200, prunedBlocks: 0 })
+  ])
   const version = two.ledger.head.version - 3n
-  const paths = ['0x1/resources', '0xcafe/resources', '0xcafe', '0xa11ce', `0xcafe/balance/${encodeURIComponent('0x1::aptos_coin::AptosCoin')}`]
-  const early = await Promise.all(paths.map(async path => (await ask(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text))
+  const paths = [
+    '0x1/resources',
+    '0xcafe/resources',
+    '0xcafe',
+    '0xa11ce',
+    `0xcafe/balance/${encodeURIComponent('0x1::aptos_coin::AptosCoin')}`
+  ]
+  const early = await Promise.all(
+    paths.map(async path => (await ask(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text)
+  )
   two.ledger.grow(150)
   for (const [index, path] of paths.entries()) {
     t.equal((await ask(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
@@ -111,8 +169,13 @@ t.test('what a version says is for ever: another node of the same seed that got 
 
 t.test('the counter of an event handle is the number of events of its stream, at each version', async t => {
   const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
-  const handles = [['0x1', '0x1::block::BlockResource', 'new_block_events'], ['0x1', '0x1::reconfiguration::Configuration', 'events'], ['0xcafe', coins, 'deposit_events'],
-    ['0xcafe', coins, 'withdraw_events'], ['0x1', '0x1::account::Account', 'key_rotation_events']] as const
+  const handles = [
+    ['0x1', '0x1::block::BlockResource', 'new_block_events'],
+    ['0x1', '0x1::reconfiguration::Configuration', 'events'],
+    ['0xcafe', coins, 'deposit_events'],
+    ['0xcafe', coins, 'withdraw_events'],
+    ['0x1', '0x1::account::Account', 'key_rotation_events']
+  ] as const
   for (const [account, type, field] of handles) {
     const { counter, guid } = (await ask(`${url}/v1/accounts/${account}/resource/${type}`)).json.data[field]
     t.same((await ask(`${url}/v1/accounts/${account}/events/${type}/${field}?start=${counter}`)).json, [])
@@ -122,19 +185,30 @@ t.test('the counter of an event handle is the number of events of its stream, at
       t.equal(last, undefined)
       continue
     }
-    t.match(last, { sequence_number: `${BigInt(counter) - 1n}`, guid: { creation_number: guid.id.creation_num, account_address: account } })
-    const before = (await ask(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${BigInt(last.version) - 1n}`)).json.data[field]
-    const then = (await ask(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${last.version}`)).json.data[field]
+    t.match(last, {
+      sequence_number: `${BigInt(counter) - 1n}`,
+      guid: { creation_number: guid.id.creation_num, account_address: account }
+    })
+    const before =
+      (await ask(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${BigInt(last.version) - 1n}`)).json
+        .data[field]
+    const then =
+      (await ask(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${last.version}`)).json.data[field]
     t.same([before.counter, then.counter], [last.sequence_number, counter])
   }
-  const { data } = (await ask(`${url}/v1/accounts/0x1/resource/0x1::block::BlockResource?ledger_version=${ledger.block(77).lastVersion}`)).json
+  const { data } = (await ask(
+    `${url}/v1/accounts/0x1/resource/0x1::block::BlockResource?ledger_version=${ledger.block(77).lastVersion}`
+  )).json
   t.match(data, { height: '77', new_block_events: { counter: '78' } })
 })
 
 t.test('a field that every object has is no field of a resource', async t => {
   const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   for (const field of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
-    t.match(await ask(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), { status: 404, json: { error_code: 'struct_field_not_found' } }, field)
+    t.match(await ask(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), {
+      status: 404,
+      json: { error_code: 'struct_field_not_found' }
+    }, field)
   }
   t.match((await ask(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/id`)).json, { error_code: 'invalid_input' })
 })
@@ -159,21 +233,34 @@ t.test('an account tells its next sequence number and its key; an address withou
   t.same(Object.keys(known.json), ['sequence_number', 'authentication_key'])
   t.match(known.json, { sequence_number: /^\d\d+$/, authentication_key: /^0x[0-9a-f]{64}$/ })
   t.equal((await ask(`${url}/v1/accounts/0xa11ce?ledger_version=0`)).json.sequence_number, '0')
-  t.same((await ask(`${url}/v1/accounts/0xABC`)).json, { sequence_number: '0', authentication_key: `0x${'abc'.padStart(64, '0')}` })
+  t.same((await ask(`${url}/v1/accounts/0xABC`)).json, {
+    sequence_number: '0',
+    authentication_key: `0x${'abc'.padStart(64, '0')}`
+  })
   const { data } = (await ask(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`)).json
   t.match(data, known.json)
   const bytes = (await ask(`${url}/v1/accounts/0xa11ce`, { headers: bcs })).body
-  t.same([bytes[0], bytes.toString('hex', 1, 33), `${bytes.readBigUInt64LE(33)}`], [32, known.json.authentication_key.slice(2), known.json.sequence_number])
+  t.same([bytes[0], bytes.toString('hex', 1, 33), `${bytes.readBigUInt64LE(33)}`], [
+    32,
+    known.json.authentication_key.slice(2),
+    known.json.sequence_number
+  ])
   t.ok(bytes.equals((await ask(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`, { headers: bcs })).body))
   const older = await nodeOf(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
   const { version } = older.ledger.head
   for (const path of ['0xabc', '0xabc/resources']) {
     const refused = await ask(`${older.url}/v1/accounts/${path}`)
     t.equal(refused.status, 404)
-    t.equal(refused.text, `{"message":"Account not found by Address(0xabc) and Ledger version(${version})","error_code":"account_not_found","vm_error_code":null}`)
+    t.equal(
+      refused.text,
+      '{"message":"Account not found by Address(0xabc) and Ledger ' +
+        `version(${version})","error_code":"account_not_found","vm_error_code":null}`
+    )
     t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
   }
-  for (const path of ['0x1', '0x1/resources', '0xa/resources']) t.equal((await ask(`${older.url}/v1/accounts/${path}`)).status, 200, path)
+  for (const path of ['0x1', '0x1/resources', '0xa/resources']) {
+    t.equal((await ask(`${older.url}/v1/accounts/${path}`)).status, 200, path)
+  }
   t.equal((await ask(`${url}/v1/accounts/0xabc/resources`)).text, '[]')
 })
 
@@ -182,22 +269,50 @@ t.test('a balance is a bare number, above what a double tells, and agrees with t
   const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
   for (const version of [0n, 999n, ledger.head.version]) {
     const balance = await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`)
-    t.equal(`"${balance.text}"`, JSON.stringify((await ask(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${version}`)).json.data.coin.value))
+    t.equal(
+      `"${balance.text}"`,
+      JSON.stringify(
+        (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${version}`)).json.data.coin.value
+      )
+    )
     t.ok(BigInt(balance.text) > 2n ** 53n)
-    t.equal((await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`, { headers: bcs })).body.readBigUInt64LE(), BigInt(balance.text))
+    t.equal(
+      (await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`, { headers: bcs })).body
+        .readBigUInt64LE(),
+      BigInt(balance.text)
+    )
   }
   const events = (await ask(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0&limit=100`)).json
   let sum = 2n ** 53n + 1n
   for (const event of events) sum += BigInt(event.data.amount)
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${events.at(-1).version}`)).text, `${sum}`)
-  const [first, last] = [await ask(`${url}/v1/accounts/0xa11ce/balance/0xa?ledger_version=0`), await ask(`${url}/v1/accounts/0xa11ce/balance/0xa`)]
+  t.equal(
+    (await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${events.at(-1).version}`)).text,
+    `${sum}`
+  )
+  const [first, last] = [
+    await ask(`${url}/v1/accounts/0xa11ce/balance/0xa?ledger_version=0`),
+    await ask(`${url}/v1/accounts/0xa11ce/balance/0xa`)
+  ]
   t.equal(first.text, '1000000000000')
   t.ok(last.json < first.json)
-  for (const asset of [coin, '%2530xA', '0x00a', 'a', '0X1::aptos_coin::AptosCoin']) t.equal((await ask(`${url}/v1/accounts/0xa11ce/balance/${asset}`)).text, last.text, asset)
-  for (const path of ['0xa11ce/balance/0xb', '0xdead/balance/0xa', `0xdead/balance/${coin}`, '0xcafe/balance/0x1::other::Coin']) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '0', path)
+  for (const asset of [coin, '%2530xA', '0x00a', 'a', '0X1::aptos_coin::AptosCoin']) {
+    t.equal((await ask(`${url}/v1/accounts/0xa11ce/balance/${asset}`)).text, last.text, asset)
+  }
+  for (
+    const path of [
+      '0xa11ce/balance/0xb',
+      '0xdead/balance/0xa',
+      `0xdead/balance/${coin}`,
+      '0xcafe/balance/0x1::other::Coin'
+    ]
+  ) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '0', path)
   for (const asset of ['', 'u8', '0xg', '0X1', 'vector%3Cu8%3E']) {
     const refused = await ask(`${url}/v1/accounts/0xcafe/balance/${asset}`)
-    t.match([refused.status, refused.json], [400, { ...framework, message: /^failed to parse path `asset_type`: / }], asset)
+    t.match(
+      [refused.status, refused.json],
+      [400, { ...framework, message: /^failed to parse path `asset_type`: / }],
+      asset
+    )
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
 })
@@ -206,10 +321,30 @@ t.test('what an account does not have is not found, and versions that are not th
   const { url, ledger } = await nodeOf(t)
   const { version } = ledger.head
   const cases: Array<[string, number, string, string]> = [
-    ['0x01/resource/0x1::no::Such%3Cu8,0x1::a::B%3E', 404, 'resource_not_found', `Resource not found by Address(0x1), Struct tag(0x1::no::Such<u8, 0x1::a::B>) and Ledger version(${version})`],
-    ['0xa11ce/resource/0x1::chain_id::ChainId', 404, 'resource_not_found', `Resource not found by Address(0xa11ce), Struct tag(0x1::chain_id::ChainId) and Ledger version(${version})`],
-    ['1/module/nothing', 404, 'module_not_found', `Module not found by Address(0x1), Module name(nothing) and Ledger version(${version})`],
-    ['0xdead/module/coin', 404, 'module_not_found', `Module not found by Address(0xdead), Module name(coin) and Ledger version(${version})`],
+    [
+      '0x01/resource/0x1::no::Such%3Cu8,0x1::a::B%3E',
+      404,
+      'resource_not_found',
+      `Resource not found by Address(0x1), Struct tag(0x1::no::Such<u8, 0x1::a::B>) and Ledger version(${version})`
+    ],
+    [
+      '0xa11ce/resource/0x1::chain_id::ChainId',
+      404,
+      'resource_not_found',
+      `Resource not found by Address(0xa11ce), Struct tag(0x1::chain_id::ChainId) and Ledger version(${version})`
+    ],
+    [
+      '1/module/nothing',
+      404,
+      'module_not_found',
+      `Module not found by Address(0x1), Module name(nothing) and Ledger version(${version})`
+    ],
+    [
+      '0xdead/module/coin',
+      404,
+      'module_not_found',
+      `Module not found by Address(0xdead), Module name(coin) and Ledger version(${version})`
+    ],
     ['0xcafe/resources?limit=0', 400, 'invalid_input', 'Given limit value (0) must not be zero']
   ]
   for (const [path, status, code, message] of cases) {
@@ -218,11 +353,29 @@ t.test('what an account does not have is not found, and versions that are not th
     t.same(refused.json, { message, error_code: code, vm_error_code: null })
     t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
   }
-  const reads = ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/module/coin', '0x1/balance/0xa', '0xdead/module/coin', '0x1/resource/0x1::no::Such']
+  const reads = [
+    '0x1',
+    '0x1/resources',
+    '0x1/resource/0x1::chain_id::ChainId',
+    '0x1/module/coin',
+    '0x1/balance/0xa',
+    '0xdead/module/coin',
+    '0x1/resource/0x1::no::Such'
+  ]
   for (const path of reads) {
-    const [above, below] = await Promise.all([version + 1n, ledger.oldest.version - 1n].map(async asked => await ask(`${url}/v1/accounts/${path}?ledger_version=${asked}&limit=0`)))
-    t.match([above?.status, above?.json], [404, { error_code: 'version_not_found', message: `Ledger version not found by Ledger version(${version + 1n})` }], path)
-    t.match([below?.status, below?.json], [410, { error_code: 'version_pruned', message: `Ledger version(${ledger.oldest.version - 1n}) has been pruned` }], path)
+    const [above, below] = await Promise.all(
+      [version + 1n, ledger.oldest.version - 1n].map(async asked =>
+        await ask(`${url}/v1/accounts/${path}?ledger_version=${asked}&limit=0`)
+      )
+    )
+    t.match([above?.status, above?.json], [404, {
+      error_code: 'version_not_found',
+      message: `Ledger version not found by Ledger version(${version + 1n})`
+    }], path)
+    t.match([below?.status, below?.json], [410, {
+      error_code: 'version_pruned',
+      message: `Ledger version(${ledger.oldest.version - 1n}) has been pruned`
+    }], path)
     for (const refused of [above, below]) t.ok(refused?.headers['x-aptos-chain-id'])
   }
 })
@@ -230,9 +383,17 @@ t.test('what an account does not have is not found, and versions that are not th
 t.test('what the framework cannot read it refuses without a position, and a form that is switched off is refused by name', async t => {
   const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
   const cases: Array<[string, RegExp]> = [
-    ['0xg', /^failed to parse path `address`/], ['0X1/resources', /`address`/], ['0x1/resource/u8', /^failed to parse path `resource_type`/], ['0x1/resource/', /`resource_type`/],
-    ['0x1/module/9', /^failed to parse path `module_name`/], ['0x1/module/', /`module_name`/], ['0x1/resources?limit=65536', /`limit`/], ['0x1?ledger_version=', /`ledger_version`/],
-    ['0x1/resource/0x1::a::B?ledger_version=-1', /`ledger_version`/], ['0x1/module/coin?ledger_version=x', /`ledger_version`/], ['0x1/balance/0xa?ledger_version=1.0', /`ledger_version`/]
+    ['0xg', /^failed to parse path `address`/],
+    ['0X1/resources', /`address`/],
+    ['0x1/resource/u8', /^failed to parse path `resource_type`/],
+    ['0x1/resource/', /`resource_type`/],
+    ['0x1/module/9', /^failed to parse path `module_name`/],
+    ['0x1/module/', /`module_name`/],
+    ['0x1/resources?limit=65536', /`limit`/],
+    ['0x1?ledger_version=', /`ledger_version`/],
+    ['0x1/resource/0x1::a::B?ledger_version=-1', /`ledger_version`/],
+    ['0x1/module/coin?ledger_version=x', /`ledger_version`/],
+    ['0x1/balance/0xa?ledger_version=1.0', /`ledger_version`/]
   ]
   for (const [path, message] of cases) {
     const refused = await ask(`${url}/v1/accounts/${path}`)
@@ -241,20 +402,36 @@ t.test('what the framework cannot read it refuses without a position, and a form
     t.same(refused.names, ['content-type', 'content-length', 'date'])
   }
   const mute = await nodeOf(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
-  for (const [path, operation] of [['0x1', 'Get account'], ['0x1/resources', 'Get account resources'], ['0x1/resource/0x1::a::B', 'Get account resource'],
-    ['0x1/module/coin', 'Get account module'], ['0x1/balance/0xa', 'Get account balance']] as const) {
+  for (
+    const [path, operation] of [
+      ['0x1', 'Get account'],
+      ['0x1/resources', 'Get account resources'],
+      ['0x1/resource/0x1::a::B', 'Get account resource'],
+      ['0x1/module/coin', 'Get account module'],
+      ['0x1/balance/0xa', 'Get account balance']
+    ] as const
+  ) {
     const refused = await ask(`${mute.url}/v1/accounts/${path}`)
     t.equal(refused.status, 403)
-    t.match(refused.json, { error_code: 'api_disabled', message: `${operation} with JSON output is disabled on this endpoint` })
+    t.match(refused.json, {
+      error_code: 'api_disabled',
+      message: `${operation} with JSON output is disabled on this endpoint`
+    })
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
 })
 
 t.test('HEAD answers the new reads too, and other methods are refused', async t => {
   const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
-  for (const path of ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/balance/0xa', '0x1/module/coin']) {
+  for (
+    const path of ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/balance/0xa', '0x1/module/coin']
+  ) {
     const head = await ask(`${url}/v1/accounts/${path}`, { method: 'HEAD' })
-    t.same([head.status, head.body.length, head.headers['content-length']], [200, 0, String((await ask(`${url}/v1/accounts/${path}`)).body.length)])
+    t.same([head.status, head.body.length, head.headers['content-length']], [
+      200,
+      0,
+      String((await ask(`${url}/v1/accounts/${path}`)).body.length)
+    ])
     t.match(await ask(`${url}/v1/accounts/${path}`, { method: 'POST', body: '' }), { status: 405, json: framework })
     t.equal((await ask(`${url}/v1/accounts/${path}/`)).status, 404)
   }

@@ -12,10 +12,17 @@ export interface Heard {
 }
 
 /** Asks over real HTTP, on a connection of its own. */
-export async function ask (url: string, options: { method?: string, headers?: Record<string, string>, body?: string | Buffer } = {}): Promise<Heard> {
+export async function ask (
+  url: string,
+  options: { method?: string, headers?: Record<string, string>, body?: string | Buffer } = {}
+): Promise<Heard> {
   const body = options.body === undefined ? undefined : Buffer.from(options.body)
   return await new Promise((resolve, reject) => {
-    const outgoing = request(url, { method: options.method ?? 'GET', headers: { ...body && { 'content-length': body.length }, ...options.headers }, agent: false }, incoming => {
+    const outgoing = request(url, {
+      method: options.method ?? 'GET',
+      headers: { ...body && { 'content-length': body.length }, ...options.headers },
+      agent: false
+    }, incoming => {
       const chunks: Buffer[] = []
       incoming.on('data', chunk => chunks.push(chunk))
       incoming.on('error', reject)
@@ -38,9 +45,19 @@ export async function ask (url: string, options: { method?: string, headers?: Re
 }
 
 /** Looks up a table item. */
-export async function lookUp (base: string, request: unknown, query = '', handle = '0x1', headers: Record<string, string> = {}): Promise<Heard> {
+export async function lookUp (
+  base: string,
+  request: unknown,
+  query = '',
+  handle = '0x1',
+  headers: Record<string, string> = {}
+): Promise<Heard> {
   const body = typeof request === 'string' || Buffer.isBuffer(request) ? request : JSON.stringify(request)
-  return await ask(`${base}/v1/tables/${handle}/item${query}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+  return await ask(`${base}/v1/tables/${handle}/item${query}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body
+  })
 }
 
 /** Sends bytes, and tells all that comes back until the node ends the connection. */
@@ -49,8 +66,12 @@ export async function sendRaw (base: string, bytes: string): Promise<string> {
   return await new Promise(resolve => {
     let heard = ''
     const socket = connect(Number(port), hostname, () => socket.write(bytes, 'latin1'))
-    socket.on('data', chunk => { heard += chunk.toString('latin1') })
-    socket.on('error', error => { heard += `(${(error as NodeJS.ErrnoException).code})` })
+    socket.on('data', chunk => {
+      heard += chunk.toString('latin1')
+    })
+    socket.on('error', error => {
+      heard += `(${(error as NodeJS.ErrnoException).code})`
+    })
     socket.on('close', () => resolve(heard))
   })
 }

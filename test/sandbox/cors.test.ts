@@ -4,11 +4,14 @@ import { ask, lookUp, sendRaw } from './ask.js'
 
 const origin = 'https://app.example'
 const echoed = { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true', vary: 'Origin' }
-const corsNames = (headers: object): string[] => Object.keys(headers).filter(name => name.startsWith('access-control-') || name === 'vary')
+const corsNames = (headers: object): string[] =>
+  Object.keys(headers).filter(name => name.startsWith('access-control-') || name === 'vary')
 
 t.test('a page of any origin may read a node, with its credentials, and is shown none of its headers', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   for (const target of ['/v1', '/v1/info', '/v1/blocks/by_version/1', '/v1/nowhere']) {
     const { headers, json } = await ask(`${sandbox.url}${target}`, { headers: { origin } })
     t.match(headers, echoed, target)
@@ -16,7 +19,10 @@ t.test('a page of any origin may read a node, with its credentials, and is shown
     t.type(json, 'object')
     t.same(corsNames((await ask(`${sandbox.url}${target}`)).headers), [], 'nobody else is told of it')
   }
-  t.match((await lookUp(sandbox.url, { key_type: 'u64', value_type: 'u64', key: '7' }, '', '0x1', { origin })).headers, echoed)
+  t.match(
+    (await lookUp(sandbox.url, { key_type: 'u64', value_type: 'u64', key: '7' }, '', '0x1', { origin })).headers,
+    echoed
+  )
   const raw = await sendRaw(sandbox.url, `GET /v1/<> HTTP/1.1\r\nhost: node\r\norigin: ${origin}\r\n\r\n`)
   t.match(raw, /^HTTP\/1\.1 400 /)
   t.notMatch(raw, /access-control|vary/i, 'what the HTTP layer refuses gets no further')
@@ -24,16 +30,38 @@ t.test('a page of any origin may read a node, with its credentials, and is shown
 
 t.test('a browser that asks first may go on with GET and POST and any header, and asks the node nothing by that', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => { await sandbox.close() })
-  const preflight = async (method: string, more: Record<string, string> = {}) => await ask(`${sandbox.url}/v1/view`, { method: 'OPTIONS', headers: { origin, 'access-control-request-method': method, ...more } })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const preflight = async (method: string, more: Record<string, string> = {}) =>
+    await ask(`${sandbox.url}/v1/view`, {
+      method: 'OPTIONS',
+      headers: { origin, 'access-control-request-method': method, ...more }
+    })
   for (const method of ['GET', 'POST']) {
     const granted = await preflight(method, { 'access-control-request-headers': 'content-type,x-aptos-client' })
-    t.match(granted, { status: 200, text: '', headers: { ...echoed, 'access-control-allow-methods': 'GET,POST', 'access-control-allow-headers': 'content-type,x-aptos-client', 'access-control-max-age': '86400' } })
+    t.match(granted, {
+      status: 200,
+      text: '',
+      headers: {
+        ...echoed,
+        'access-control-allow-methods': 'GET,POST',
+        'access-control-allow-headers': 'content-type,x-aptos-client',
+        'access-control-max-age': '86400'
+      }
+    })
   }
   t.equal((await preflight('GET')).headers['access-control-allow-headers'], '*')
   const refused = await preflight('PUT')
-  t.match(refused, { status: 403, json: { message: 'request-method not allowed', error_code: 'web_framework_error', vm_error_code: null } })
+  t.match(refused, {
+    status: 403,
+    json: { message: 'request-method not allowed', error_code: 'web_framework_error', vm_error_code: null }
+  })
   t.same(corsNames(refused.headers), [])
   t.equal(sandbox.asked.total, 0)
-  t.equal((await ask(`${sandbox.url}/v1`, { method: 'OPTIONS', headers: { origin } })).status, 405, 'this is no such question')
+  t.equal(
+    (await ask(`${sandbox.url}/v1`, { method: 'OPTIONS', headers: { origin } })).status,
+    405,
+    'this is no such question'
+  )
 })

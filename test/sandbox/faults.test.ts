@@ -51,21 +51,39 @@ t.test('errors are of the nodes\' own shape, with the status of their code and t
   const unready = await struck({ kind: 'error', code: 'internal_error', status: 503 })
   t.equal(unready.status, 503)
   t.notOk(unready.headers['x-aptos-chain-id'])
-  t.ok((await struck({ kind: 'error', code: 'internal_error', status: 503, stamped: true })).headers['x-aptos-chain-id'])
+  t.ok(
+    (await struck({ kind: 'error', code: 'internal_error', status: 503, stamped: true })).headers['x-aptos-chain-id']
+  )
   t.notOk((await struck({ kind: 'error', code: 'version_pruned', stamped: false })).headers['x-aptos-chain-id'])
   t.notOk((await struck({ kind: 'error', code: 'api_disabled' })).headers['x-aptos-chain-id'])
-  t.equal((await struck({ kind: 'error', code: 'web_framework_error', status: 413 })).headers['content-type'], 'application/json')
+  t.equal(
+    (await struck({ kind: 'error', code: 'web_framework_error', status: 413 })).headers['content-type'],
+    'application/json'
+  )
   const limited = await struck({ kind: 'rateLimited', retryAfter: '7' })
-  t.match(limited, { status: 429, text: /^Per anonymous IP rate limit exceeded\./, headers: { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '7' } })
+  t.match(limited, {
+    status: 429,
+    text: /^Per anonymous IP rate limit exceeded\./,
+    headers: { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '7' }
+  })
   t.equal((await struck({ kind: 'rateLimited' })).headers['retry-after'], '1')
 })
 
 t.test('headers and bodies can be replaced', async t => {
   const { url, faults } = await start(t)
-  faults.add({ kind: 'headers', set: { 'Content-Type': 'text/plain', 'cache-control': 'no-store', 'set-cookie': 'a=b' }, remove: ['X-Aptos-Epoch'] })
+  faults.add({
+    kind: 'headers',
+    set: { 'Content-Type': 'text/plain', 'cache-control': 'no-store', 'set-cookie': 'a=b' },
+    remove: ['X-Aptos-Epoch']
+  })
   faults.add({ kind: 'body', body: '{"made":"up"}' })
   const { headers, json } = await ask(`${url}/v1`)
-  t.match(headers, { 'content-type': 'text/plain', 'cache-control': 'no-store', 'x-aptos-chain-id': '4', 'content-length': '13' })
+  t.match(headers, {
+    'content-type': 'text/plain',
+    'cache-control': 'no-store',
+    'x-aptos-chain-id': '4',
+    'content-length': '13'
+  })
   t.notOk(headers['x-aptos-epoch'])
   t.same(json, { made: 'up' })
   faults.clear()
@@ -101,7 +119,9 @@ t.test('a request that hangs is never answered, and closing ends it', async t =>
   await hold.arrived
   hold.release()
   t.equal(asked.of('index'), 1)
-  setImmediate(() => { close().catch(t.fail) })
+  setImmediate(() => {
+    close().catch(t.fail)
+  })
   await t.rejects(hanging, { code: 'ECONNRESET' })
 })
 
@@ -136,7 +156,11 @@ t.test('a client that leaves while it is held gets nothing, and the node goes on
   hold.release()
   t.equal((await ask(`${url}/v1`)).status, 200)
   // A body that never comes whole is no request at all.
-  const half = connect(Number(port), hostname, () => half.end('POST /v1/tables/1/item HTTP/1.1\r\nhost: node\r\ncontent-length: 50\r\n\r\n{'))
+  const half = connect(
+    Number(port),
+    hostname,
+    () => half.end('POST /v1/tables/1/item HTTP/1.1\r\nhost: node\r\ncontent-length: 50\r\n\r\n{')
+  )
   await new Promise(resolve => half.on('close', resolve).resume())
   t.equal((await ask(`${url}/v1`)).status, 200)
 })
@@ -155,7 +179,10 @@ t.test('a slow answer is late, and tells the state after the wait or before it',
     ledger.grow()
     const { headers } = await slow
     t.ok(performance.now() - begun >= 29)
-    t.equal(BigInt(String(headers['x-aptos-ledger-version'])), late ? ledger.block(ledger.head.blockHeight - 1n).lastVersion : ledger.head.version)
+    t.equal(
+      BigInt(String(headers['x-aptos-ledger-version'])),
+      late ? ledger.block(ledger.head.blockHeight - 1n).lastVersion : ledger.head.version
+    )
   }
   t.ok(ledger.head.version > before)
 })
@@ -165,15 +192,24 @@ t.test('a node that lags says and reads an older head, at the end of a block', a
   const { version, blockHeight } = ledger.head
   const index = async () => (await ask(`${url}/v1`)).json
   let lag = faults.add({ kind: 'lag', blocks: 10 })
-  t.match(await index(), { block_height: `${blockHeight - 10n}`, ledger_version: `${ledger.block(blockHeight - 10n).lastVersion}` })
-  t.match(await ask(`${url}/v1/blocks/by_version/${version}`), { status: 404, json: { error_code: 'version_not_found' } })
+  t.match(await index(), {
+    block_height: `${blockHeight - 10n}`,
+    ledger_version: `${ledger.block(blockHeight - 10n).lastVersion}`
+  })
+  t.match(await ask(`${url}/v1/blocks/by_version/${version}`), {
+    status: 404,
+    json: { error_code: 'version_not_found' }
+  })
   ledger.grow(3)
   t.match(await index(), { block_height: `${blockHeight - 7n}` })
   lag.remove()
   for (const versions of [0, 1, 7, 40]) {
     lag = faults.add({ kind: 'lag', versions })
     const told = BigInt((await index()).ledger_version)
-    t.ok(told <= ledger.head.version - BigInt(versions) && told > ledger.head.version - BigInt(versions) - 9n, `${versions}`)
+    t.ok(
+      told <= ledger.head.version - BigInt(versions) && told > ledger.head.version - BigInt(versions) - 9n,
+      `${versions}`
+    )
     t.equal(ledger.blockOf(told).lastVersion, told)
     lag.remove()
   }
@@ -201,5 +237,8 @@ t.test('another chain has another id, or the same one with a lower version, a la
   t.ok(BigInt(json.ledger_version) < ledger.head.version)
   t.ok(BigInt(json.ledger_timestamp) > ledger.head.timestampUsec)
   t.equal(headers['x-aptos-ledger-version'], json.ledger_version)
-  t.not((await ask(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)).json.block_hash, truth.json.block_hash)
+  t.not(
+    (await ask(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)).json.block_hash,
+    truth.json.block_hash
+  )
 })

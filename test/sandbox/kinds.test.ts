@@ -10,7 +10,8 @@ import { kindsOf } from '../support/kinds.js'
 import { ask, lookUp } from './ask.js'
 import { nodeOf } from '../support/replicas.js'
 
-// Every kind, and the version of the default ledger where it first stands in what is kept, blocks of thousands left aside.
+// Every kind, and the version of the default ledger where it first stands in what is kept, blocks of thousands left
+// aside.
 const table: Readonly<Record<string, number>> = {
   'transaction block_metadata_transaction': 445,
   'transaction state_checkpoint_transaction': 448,
@@ -94,7 +95,8 @@ const table: Readonly<Record<string, number>> = {
 
 async function start (t: Test, options: SandboxOptions = {}) {
   const sandbox = await nodeOf(t, options)
-  const blockAt = async (path: string): Promise<any> => (await ask(`${sandbox.url}/v1/blocks/${path}?with_transactions=true`)).json
+  const blockAt = async (path: string): Promise<any> =>
+    (await ask(`${sandbox.url}/v1/blocks/${path}?with_transactions=true`)).json
   const at = async (version: number | bigint): Promise<any> => {
     const { transactions } = await blockAt(`by_version/${version}`)
     return transactions.find((each: any) => each.version === String(version))
@@ -109,7 +111,11 @@ t.test('every kind of transaction, payload, signature, key and change stands in 
     t.ok(version >= ledger.oldest.version, `${kind} is kept`)
     const record = await at(version)
     t.ok(kindsOf(record).has(kind), `${kind} at ${version}`)
-    t.equal(JSON.stringify(committedTransaction.parse(record)), JSON.stringify(record), 'it is what its schema says, in that order')
+    t.equal(
+      JSON.stringify(committedTransaction.parse(record)),
+      JSON.stringify(record),
+      'it is what its schema says, in that order'
+    )
   }
 })
 
@@ -135,12 +141,45 @@ t.test('the table leaves out no kind that the schemas know, and has none that th
     const told = Object.keys(table).filter(kind => kind.replace(/ [^ ]+$/, '') === group)
     t.same(told.sort(), [...new Set(names)].map(name => `${group} ${name}`).sort(), group)
   }
-  t.same(namesOf(transaction).filter(name => !namesOf(committedTransaction).includes(name)), ['pending_transaction'], 'what waits is in no block')
+  t.same(
+    namesOf(transaction).filter(name => !namesOf(committedTransaction).includes(name)),
+    ['pending_transaction'],
+    'what waits is in no block'
+  )
 })
 
-const common = ['version', 'hash', 'state_change_hash', 'event_root_hash', 'state_checkpoint_hash', 'gas_used', 'success', 'vm_status', 'accumulator_root_hash', 'changes']
-const request = ['sender', 'sequence_number', 'max_gas_amount', 'gas_unit_price', 'expiration_timestamp_secs', 'payload', 'signature', 'replay_protection_nonce']
-const metadata = ['id', 'epoch', 'round', 'events', 'previous_block_votes_bitvec', 'proposer', 'failed_proposer_indices', 'timestamp']
+const common = [
+  'version',
+  'hash',
+  'state_change_hash',
+  'event_root_hash',
+  'state_checkpoint_hash',
+  'gas_used',
+  'success',
+  'vm_status',
+  'accumulator_root_hash',
+  'changes'
+]
+const request = [
+  'sender',
+  'sequence_number',
+  'max_gas_amount',
+  'gas_unit_price',
+  'expiration_timestamp_secs',
+  'payload',
+  'signature',
+  'replay_protection_nonce'
+]
+const metadata = [
+  'id',
+  'epoch',
+  'round',
+  'events',
+  'previous_block_votes_bitvec',
+  'proposer',
+  'failed_proposer_indices',
+  'timestamp'
+]
 const several = ['sender', 'secondary_signer_addresses', 'secondary_signers']
 const item = ['state_key_hash', 'handle', 'key']
 const sealed = ['payload_hash', 'ciphertext', 'encryption_epoch', 'claimed_entry_fun']
@@ -153,19 +192,51 @@ const members: Readonly<Record<string, string[]>> = {
   'block metadata v2': [...common, ...metadata, 'block_metadata_extension'],
   'transaction state_checkpoint_transaction': [...common, 'timestamp'],
   'transaction block_epilogue_transaction': [...common, 'timestamp', 'block_end_info'],
-  'validator transaction observed_jwk_update': [...common, 'events', 'timestamp', 'quorum_certified_update', 'validator_transaction_type'],
-  'validator transaction dkg_result': [...common, 'events', 'timestamp', 'dkg_transcript', 'validator_transaction_type'],
-  'validator transaction chunky_d_k_g_result': [...common, 'events', 'timestamp', 'certified_subtrx', 'encryption_key', 'validator_transaction_type']
+  'validator transaction observed_jwk_update': [
+    ...common,
+    'events',
+    'timestamp',
+    'quorum_certified_update',
+    'validator_transaction_type'
+  ],
+  'validator transaction dkg_result': [
+    ...common,
+    'events',
+    'timestamp',
+    'dkg_transcript',
+    'validator_transaction_type'
+  ],
+  'validator transaction chunky_d_k_g_result': [
+    ...common,
+    'events',
+    'timestamp',
+    'certified_subtrx',
+    'encryption_key',
+    'validator_transaction_type'
+  ]
 }
 
 const parts: ReadonlyArray<readonly [kind: string, path: string, members: string[]]> = [
   ['payload entry_function_payload', 'payload', ['function', 'type_arguments', 'arguments', 'type']],
   ['payload script_payload', 'payload', ['code', 'type_arguments', 'arguments', 'type']],
   ['payload script_payload', 'payload.code', ['bytecode', 'abi']],
-  ['script abi told', 'payload.code.abi', ['name', 'visibility', 'is_entry', 'is_view', 'generic_type_params', 'params', 'return']],
+  ['script abi told', 'payload.code.abi', [
+    'name',
+    'visibility',
+    'is_entry',
+    'is_view',
+    'generic_type_params',
+    'params',
+    'return'
+  ]],
   ['payload module_bundle_payload', 'payload', ['type']],
   ['payload multisig_payload', 'payload', ['multisig_address', 'transaction_payload', 'type']],
-  ['multisig entry_function_payload', 'payload.transaction_payload', ['function', 'type_arguments', 'arguments', 'type']],
+  ['multisig entry_function_payload', 'payload.transaction_payload', [
+    'function',
+    'type_arguments',
+    'arguments',
+    'type'
+  ]],
   ['encrypted encrypted', 'payload', [...sealed, 'encrypted_state', 'type']],
   ['encrypted failed_decryption', 'payload', [...sealed, 'encrypted_state', 'type']],
   ['encrypted decrypted', 'payload', [...sealed, 'decrypted_payload', 'decryption_nonce', 'encrypted_state', 'type']],
@@ -174,9 +245,20 @@ const parts: ReadonlyArray<readonly [kind: string, path: string, members: string
   ['write set script_write_set', 'payload.write_set', ['execute_as', 'script', 'type']],
   ['write set script_write_set', 'payload.write_set.script', ['code', 'type_arguments', 'arguments']],
   ['transaction signature ed25519_signature', 'signature', ['public_key', 'signature', 'type']],
-  ['transaction signature multi_ed25519_signature', 'signature', ['public_keys', 'signatures', 'threshold', 'bitmap', 'type']],
+  ['transaction signature multi_ed25519_signature', 'signature', [
+    'public_keys',
+    'signatures',
+    'threshold',
+    'bitmap',
+    'type'
+  ]],
   ['transaction signature multi_agent_signature', 'signature', [...several, 'type']],
-  ['transaction signature fee_payer_signature', 'signature', [...several, 'fee_payer_address', 'fee_payer_signer', 'type']],
+  ['transaction signature fee_payer_signature', 'signature', [
+    ...several,
+    'fee_payer_address',
+    'fee_payer_signer',
+    'type'
+  ]],
   ['transaction signature no_account_signature', 'signature', ['type']],
   ['single sender with public_key', 'signature', ['public_key', 'signature', 'type']],
   ['single sender with public_keys', 'signature', ['public_keys', 'signatures', 'signatures_required', 'type']],
@@ -200,7 +282,12 @@ const parts: ReadonlyArray<readonly [kind: string, path: string, members: string
   ['block metadata v0', 'block_metadata_extension', ['type']],
   ['block metadata v1', 'block_metadata_extension', ['randomness', 'type']],
   ['block metadata v2', 'block_metadata_extension', ['randomness', 'decryption_key', 'type']],
-  ['block end info told', 'block_end_info', ['block_gas_limit_reached', 'block_output_limit_reached', 'block_effective_block_gas_units', 'block_approx_output_size']],
+  ['block end info told', 'block_end_info', [
+    'block_gas_limit_reached',
+    'block_output_limit_reached',
+    'block_effective_block_gas_units',
+    'block_approx_output_size'
+  ]],
   ['validator transaction observed_jwk_update', 'quorum_certified_update', ['update', 'multi_sig']],
   ['validator transaction observed_jwk_update', 'quorum_certified_update.update', ['issuer', 'version', 'jwks']],
   ['validator transaction observed_jwk_update', 'quorum_certified_update.multi_sig', ['signer_indices', 'sig']],
@@ -209,7 +296,9 @@ const parts: ReadonlyArray<readonly [kind: string, path: string, members: string
 
 t.test('members have the names and the order that real nodes give them', async t => {
   const { at } = await start(t)
-  for (const [kind, names] of Object.entries(members)) t.same(Object.keys(await at(Number(table[kind]))), [...names, 'type'], kind)
+  for (const [kind, names] of Object.entries(members)) {
+    t.same(Object.keys(await at(Number(table[kind]))), [...names, 'type'], kind)
+  }
   for (const [kind, path, names] of parts) {
     const part = path.split('.').reduce((within, name) => within[name], await at(Number(table[kind])))
     t.same(Object.keys(part), names, `${path} of ${kind}`)
@@ -220,14 +309,27 @@ t.test('what fails tells why and what it cost, and a number of its own stands in
   const { at, blockAt } = await start(t)
   const statuses = new Set<string>()
   for (let height = 100; height < 220; height++) {
-    for (const record of (await blockAt(`by_height/${height}`)).transactions.filter(({ success }: any) => success === false)) {
+    for (
+      const record of (await blockAt(`by_height/${height}`)).transactions.filter(({ success }: any) =>
+        success === false
+      )
+    ) {
       statuses.add(record.vm_status)
-      t.match(record, { gas_used: '11', changes: [{ type: 'write_table_item' }], events: [{ type: '0x1::transaction_fee::FeeStatement' }] })
+      t.match(record, {
+        gas_used: '11',
+        changes: [{ type: 'write_table_item' }],
+        events: [{ type: '0x1::transaction_fee::FeeStatement' }]
+      })
     }
   }
   t.ok(statuses.size >= 4)
-  t.match(await at(Number(table['nonce'])), { sequence_number: '18446744073709551615', replay_protection_nonce: /^[0-9]+$/ })
-  t.match(await at(Number(table['event of a module'])), { events: [{ guid: { creation_number: '0', account_address: '0x0' }, sequence_number: '0' }] })
+  t.match(await at(Number(table['nonce'])), {
+    sequence_number: '18446744073709551615',
+    replay_protection_nonce: /^[0-9]+$/
+  })
+  t.match(await at(Number(table['event of a module'])), {
+    events: [{ guid: { creation_number: '0', account_address: '0x0' }, sequence_number: '0' }]
+  })
 })
 
 t.test('every change tells what a read at its version finds', async t => {
@@ -235,18 +337,31 @@ t.test('every change tells what a read at its version finds', async t => {
   const bcs = { accept: 'application/x-bcs' }
   const seen = new Map<string, number>()
   const some = Array.from({ length: 40 }, (_, index) => `by_height/${100 + index}`)
-  const chosen = Object.entries(table).filter(([kind]) => kind.startsWith('change')).map(([, version]) => `by_version/${version}`)
+  const chosen = Object.entries(table).filter(([kind]) => kind.startsWith('change')).map(([, version]) =>
+    `by_version/${version}`
+  )
   for (const path of new Set([...some, ...chosen])) {
     for (const { version, changes } of (await blockAt(path)).transactions) {
       const when = `?ledger_version=${version}`
       const read = async (path: string): Promise<any> => (await ask(`${url}/v1/accounts/${path}${when}`)).json
       for (const each of changes) {
         seen.set(each.type, Number(seen.get(each.type) ?? 0) + 1)
-        if (each.type === 'write_resource') t.same(await read(`${each.address}/resource/${encodeURIComponent(each.data.type)}`), each.data)
-        else if (each.type === 'delete_resource') t.equal((await read(`${each.address}/resource/${each.resource}`)).error_code, 'resource_not_found')
-        else if (each.type === 'write_module') t.ok((await read(`${each.address}/modules`)).some((module: unknown) => JSON.stringify(module) === JSON.stringify(each.data)))
-        else if (each.type === 'delete_module') t.equal((await read(`${each.address}/module/${each.module.split('::').at(-1)}`)).error_code, 'module_not_found')
-        else {
+        if (each.type === 'write_resource') {
+          t.same(await read(`${each.address}/resource/${encodeURIComponent(each.data.type)}`), each.data)
+        } else if (each.type === 'delete_resource') {
+          t.equal((await read(`${each.address}/resource/${each.resource}`)).error_code, 'resource_not_found')
+        } else if (each.type === 'write_module') {
+          t.ok(
+            (await read(`${each.address}/modules`)).some((module: unknown) =>
+              JSON.stringify(module) === JSON.stringify(each.data)
+            )
+          )
+        } else if (each.type === 'delete_module') {
+          t.equal(
+            (await read(`${each.address}/module/${each.module.split('::').at(-1)}`)).error_code,
+            'module_not_found'
+          )
+        } else {
           const key = Buffer.from(each.key.slice(2), 'hex')
           const told = each.data ?? { key: `${key.readBigUInt64LE()}`, key_type: 'u64' }
           const asked = { key_type: told.key_type, value_type: told.value_type ?? 'u64', key: told.key }
@@ -265,14 +380,21 @@ t.test('an item and a resource that are deleted were there since they were writt
   const { url, at } = await start(t)
   const deleted = await at(Number(table['change delete_table_item told in JSON']))
   const [{ handle, data }] = deleted.changes
-  const status = async (version: number): Promise<number> => (await lookUp(url, { ...data, value_type: 'u64' }, `?ledger_version=${version}`, handle)).status
+  const status = async (version: number): Promise<number> =>
+    (await lookUp(url, { ...data, value_type: 'u64' }, `?ledger_version=${version}`, handle)).status
   const end = Number(deleted.version)
   t.match(await at(end - 16), { changes: [{ type: 'write_table_item', handle, data }] })
   t.same(await Promise.all([end - 17, end - 16, end - 1, end, end + 500].map(status)), [404, 200, 200, 404, 404])
-  t.equal((await lookUp(url, { ...data, key_type: 'u8', key: 1, value_type: 'u64' }, `?ledger_version=${end - 1}`, handle)).status, 404, 'keys are of one type')
+  t.equal(
+    (await lookUp(url, { ...data, key_type: 'u8', key: 1, value_type: 'u64' }, `?ledger_version=${end - 1}`, handle))
+      .status,
+    404,
+    'keys are of one type'
+  )
   const turn = await at(Number(table['change delete_resource']))
   const [{ address, resource }] = turn.changes
-  const held = async (version: bigint): Promise<any> => (await ask(`${url}/v1/accounts/${address}/resource/${resource}?ledger_version=${version}`)).json
+  const held = async (version: bigint): Promise<any> =>
+    (await ask(`${url}/v1/accounts/${address}/resource/${resource}?ledger_version=${version}`)).json
   t.match(await held(BigInt(turn.version) - 1n), { type: resource, data: { number: /^[0-9]+$/ } })
   t.equal((await held(BigInt(turn.version))).error_code, 'resource_not_found')
 })
@@ -281,12 +403,23 @@ t.test('the chain begins with all that is there at once, told as changes and as 
   const { url, at, ledger } = await start(t, { blocks: 5, prunedBlocks: 0, startVersion: 40n })
   const genesis = await at(40)
   t.equal(committedTransaction.parse(genesis).type, 'genesis_transaction')
-  t.match(genesis, { version: '40', success: true, state_checkpoint_hash: /^0x/, payload: { type: 'write_set_payload', write_set: { type: 'direct_write_set' } } })
+  t.match(genesis, {
+    version: '40',
+    success: true,
+    state_checkpoint_hash: /^0x/,
+    payload: { type: 'write_set_payload', write_set: { type: 'direct_write_set' } }
+  })
   t.same(genesis.payload.write_set.changes, genesis.changes)
   t.same(genesis.payload.write_set.events, genesis.events)
   for (const address of ['0x1', '0x42', '0xcafe']) {
-    const written = genesis.changes.filter((each: any) => each.address === address && each.type === 'write_module').map(({ data }: any) => data)
-    t.same(written, (await ask(`${url}/v1/accounts/${address}/modules?ledger_version=${ledger.startVersion}`)).json, address)
+    const written = genesis.changes.filter((each: any) => each.address === address && each.type === 'write_module').map(
+      ({ data }: any) => data
+    )
+    t.same(
+      written,
+      (await ask(`${url}/v1/accounts/${address}/modules?ledger_version=${ledger.startVersion}`)).json,
+      address
+    )
   }
 })
 
@@ -295,8 +428,12 @@ t.test('what deposits and known accounts do is among the changes of the transact
   const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>'
   let [deposits, sendings] = [0, 0]
   for (let height = 120; height < 180; height++) {
-    for (const { sender, sequence_number: sequence, payload, changes, events } of (await blockAt(`by_height/${height}`)).transactions) {
-      const of = (type: string, address: string): any => changes.find((each: any) => each.address === address && each.data?.type === type)?.data.data
+    for (
+      const { sender, sequence_number: sequence, payload, changes, events } of (await blockAt(`by_height/${height}`))
+        .transactions
+    ) {
+      const of = (type: string, address: string): any =>
+        changes.find((each: any) => each.address === address && each.data?.type === type)?.data.data
       const deposit = events?.find(({ type }: any) => type === '0x1::coin::DepositEvent')
       if (deposit !== undefined) {
         deposits++
@@ -333,7 +470,8 @@ t.test('a transaction that waits is, once the next block is there, the one with 
 
 t.test('where the coin store of 0xcafe is destroyed and made anew, the block says so', async t => {
   const { blockAt } = await start(t, { blocks: 80, prunedBlocks: 0, remaking: { goneAt: 31, backAt: 61 } })
-  const told = async (height: number): Promise<any[]> => (await blockAt(`by_height/${height}`)).transactions[0].changes.filter(({ address }: any) => address === '0xcafe')
+  const told = async (height: number): Promise<any[]> =>
+    (await blockAt(`by_height/${height}`)).transactions[0].changes.filter(({ address }: any) => address === '0xcafe')
   t.match(await told(31), [{ type: 'delete_resource', resource: '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>' }])
   t.match(await told(61), [{ type: 'write_resource', data: { data: { deposit_events: { counter: '0' } } } }])
   t.same(await told(32), [])

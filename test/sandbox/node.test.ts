@@ -3,8 +3,15 @@ import { releases, startSandbox } from '#sandbox'
 import { ask, getRaw, sendRaw } from './ask.js'
 import { nodeOf } from '../support/replicas.js'
 
-const position = ['x-aptos-chain-id', 'x-aptos-ledger-version', 'x-aptos-ledger-oldest-version', 'x-aptos-ledger-timestampusec',
-  'x-aptos-epoch', 'x-aptos-block-height', 'x-aptos-oldest-block-height']
+const position = [
+  'x-aptos-chain-id',
+  'x-aptos-ledger-version',
+  'x-aptos-ledger-oldest-version',
+  'x-aptos-ledger-timestampusec',
+  'x-aptos-epoch',
+  'x-aptos-block-height',
+  'x-aptos-oldest-block-height'
+]
 
 t.test('a success carries the seven position headers, in lower case and in the order of the wire', async t => {
   const { url, ledger } = await nodeOf(t)
@@ -12,8 +19,15 @@ t.test('a success carries the seven position headers, in lower case and in the o
   t.same(index.names, ['content-type', ...position, 'content-length', 'date'])
   t.equal(index.headers['content-type'], 'application/json; charset=utf-8')
   const { head, oldest } = ledger
-  t.same(position.map(name => index.headers[name]), ['4', `${head.version}`, `${oldest.version}`, `${head.timestampUsec}`,
-    `${head.epoch}`, `${head.blockHeight}`, `${oldest.blockHeight}`])
+  t.same(position.map(name => index.headers[name]), [
+    '4',
+    `${head.version}`,
+    `${oldest.version}`,
+    `${head.timestampUsec}`,
+    `${head.epoch}`,
+    `${head.blockHeight}`,
+    `${oldest.blockHeight}`
+  ])
   t.same(index.json, {
     chain_id: 4,
     epoch: `${head.epoch}`,
@@ -32,18 +46,32 @@ t.test('a success carries the seven position headers, in lower case and in the o
 })
 
 t.test('the same seed and the same growth give the same bytes', async t => {
-  const [one, two, other] = await Promise.all([nodeOf(t, { blocks: 50 }), nodeOf(t, { blocks: 40 }), nodeOf(t, { blocks: 50, seed: 2 })])
+  const [one, two, other] = await Promise.all([
+    nodeOf(t, { blocks: 50 }),
+    nodeOf(t, { blocks: 40 }),
+    nodeOf(t, { blocks: 50, seed: 2 })
+  ])
   two.ledger.grow(10)
   two.ledger.pruneTo(49)
   one.ledger.pruneTo(49)
   const version = one.ledger.head.version
-  for (const path of ['/v1', `/v1/blocks/by_version/${version}?with_transactions=true`, '/v1/accounts/0x42/modules', '/v1/estimate_gas_price']) {
+  for (
+    const path of [
+      '/v1',
+      `/v1/blocks/by_version/${version}?with_transactions=true`,
+      '/v1/accounts/0x42/modules',
+      '/v1/estimate_gas_price'
+    ]
+  ) {
     const [first, second] = await Promise.all([ask(one.url + path), ask(two.url + path)])
     t.equal(first.status, 200)
     t.equal(first.text, second.text)
     t.same({ ...first.headers, date: '' }, { ...second.headers, date: '' })
   }
-  t.not((await ask(`${other.url}/v1/accounts/0x42/modules`)).text, (await ask(`${one.url}/v1/accounts/0x42/modules`)).text)
+  t.not(
+    (await ask(`${other.url}/v1/accounts/0x42/modules`)).text,
+    (await ask(`${one.url}/v1/accounts/0x42/modules`)).text
+  )
 })
 
 t.test('blocks tile the versions, times rise, and every version finds its block, at the top of u64 as well', async t => {
@@ -54,8 +82,13 @@ t.test('blocks tile the versions, times rise, and every version finds its block,
     for (let height = 1; height <= ledger.height; height++) {
       const [before, block] = [ledger.block(height - 1), ledger.block(height)]
       sizes.add(block.lastVersion - block.firstVersion + 1n)
-      if (block.firstVersion !== before.lastVersion + 1n || block.timestampUsec <= before.timestampUsec) t.fail(`block ${height}`)
-      if (ledger.blockOf(block.firstVersion).height !== block.height || ledger.blockOf(block.lastVersion).height !== block.height) t.fail(`versions of ${height}`)
+      if (block.firstVersion !== before.lastVersion + 1n || block.timestampUsec <= before.timestampUsec) {
+        t.fail(`block ${height}`)
+      }
+      if (
+        ledger.blockOf(block.firstVersion).height !== block.height ||
+        ledger.blockOf(block.lastVersion).height !== block.height
+      ) t.fail(`versions of ${height}`)
     }
     for (const size of [1n, 2n, 9n, 12_000n, 3_500n, 6_000n]) t.ok(sizes.has(size), `a block of ${size}`)
     t.equal(ledger.block(500).lastVersion - ledger.block(500).firstVersion, 11_999n)
@@ -118,10 +151,18 @@ t.test('gas is told as numbers, health as a word, and both with the position', a
 t.test('Accept is decided by the first item that is exactly one of the two types', async t => {
   const { url, ledger } = await nodeOf(t, { blocks: 20, prunedBlocks: 0 })
   const cases: Array<[string, boolean]> = [
-    ['application/x-bcs', true], ['APPLICATION/X-BCS', true], ['text/html, application/x-bcs', true],
-    ['application/x-bcs, application/json', true], ['application/json, application/x-bcs', false],
-    ['application/x-bcs;q=0.9', false], ['application/x-bcs;q=1', false], ['application/x-bcs; charset=utf-8', false],
-    ['*/*', false], ['application/*', false], ['', false], ['application/json;q=0.1, application/x-bcs', true]
+    ['application/x-bcs', true],
+    ['APPLICATION/X-BCS', true],
+    ['text/html, application/x-bcs', true],
+    ['application/x-bcs, application/json', true],
+    ['application/json, application/x-bcs', false],
+    ['application/x-bcs;q=0.9', false],
+    ['application/x-bcs;q=1', false],
+    ['application/x-bcs; charset=utf-8', false],
+    ['*/*', false],
+    ['application/*', false],
+    ['', false],
+    ['application/json;q=0.1, application/x-bcs', true]
   ]
   for (const [accept, binary] of cases) {
     const { headers } = await ask(`${url}/v1`, { headers: { accept } })
@@ -139,8 +180,15 @@ t.test('a form that is switched off is refused with 403 and without the position
   t.equal(refused.status, 403)
   t.same(refused.names, ['content-type', 'content-length', 'date'])
   t.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
-  t.equal(refused.text, '{"message":"Estimate gas price with BCS output is disabled on this endpoint","error_code":"api_disabled","vm_error_code":null}')
-  t.equal((await ask(`${noJson.url}/v1/accounts/1/modules`)).json.message, 'Get account modules with JSON output is disabled on this endpoint')
+  t.equal(
+    refused.text,
+    '{"message":"Estimate gas price with BCS output is disabled on this ' +
+      'endpoint","error_code":"api_disabled","vm_error_code":null}'
+  )
+  t.equal(
+    (await ask(`${noJson.url}/v1/accounts/1/modules`)).json.message,
+    'Get account modules with JSON output is disabled on this endpoint'
+  )
   t.equal((await ask(`${noJson.url}/v1`, { headers: { accept: 'application/x-bcs' } })).status, 200)
 })
 
@@ -151,24 +199,36 @@ t.test('HEAD answers what GET does without the body; other methods and unknown p
   t.equal(head.headers['content-length'], String((await ask(`${url}/v1`)).body.length))
   t.equal(head.body.length, 0)
   const cases: Array<[string, string, number, string]> = [
-    ['DELETE', '/v1', 405, 'method not allowed'], ['GET', '/v1/tables/1/item', 405, 'method not allowed'],
-    ['HEAD', '/v1/tables/1/item', 405, ''], ['OPTIONS', '/v1/info', 405, 'method not allowed'],
-    ['GET', '/v1/info/', 404, 'not found'], ['GET', '/v2', 404, 'not found'], ['GET', '/', 404, 'not found'],
-    ['GET', '/v1/Info', 404, 'not found'], ['GET', '/v1/inf%6f', 404, 'not found'], ['GET', '/v1/accounts/1%2Fmodules/x', 404, 'not found']
+    ['DELETE', '/v1', 405, 'method not allowed'],
+    ['GET', '/v1/tables/1/item', 405, 'method not allowed'],
+    ['HEAD', '/v1/tables/1/item', 405, ''],
+    ['OPTIONS', '/v1/info', 405, 'method not allowed'],
+    ['GET', '/v1/info/', 404, 'not found'],
+    ['GET', '/v2', 404, 'not found'],
+    ['GET', '/', 404, 'not found'],
+    ['GET', '/v1/Info', 404, 'not found'],
+    ['GET', '/v1/inf%6f', 404, 'not found'],
+    ['GET', '/v1/accounts/1%2Fmodules/x', 404, 'not found']
   ]
   for (const [method, path, status, message] of cases) {
     const refused = await ask(url + path, { method })
     t.equal(refused.status, status, path)
     t.same(refused.names, ['content-type', 'content-length', 'date'])
     t.equal(refused.headers['content-type'], 'application/json')
-    if (method !== 'HEAD') t.equal(refused.text, JSON.stringify({ message, error_code: 'web_framework_error', vm_error_code: null }))
+    if (method !== 'HEAD') {
+      t.equal(refused.text, JSON.stringify({ message, error_code: 'web_framework_error', vm_error_code: null }))
+    }
   }
 })
 
 t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one that is too long 414', async t => {
   const { url } = await nodeOf(t)
   for (const target of ['/v1/<', '/v1/a>', '/v1/`', '/v1#x', '/v1?a=<', '/v1?a="', '/v1?a#b']) {
-    t.match(await getRaw(url, target), /^HTTP\/1\.1 400 Bad Request\r\ncontent-length: 0\r\ndate: [^\r]+\r\n\r\n$/, target)
+    t.match(
+      await getRaw(url, target),
+      /^HTTP\/1\.1 400 Bad Request\r\ncontent-length: 0\r\ndate: [^\r]+\r\n\r\n$/,
+      target
+    )
   }
   t.match(await getRaw(url, '/v1/\xc3\xa9'), /^HTTP\/1\.1 400 /)
   t.match(await sendRaw(url, 'what is this\r\n\r\n'), /^HTTP\/1\.1 400 .*content-length: 0\r\n\r\n$/s)
@@ -191,7 +251,13 @@ t.test('the family of the headers and a path before /v1 can be chosen', async t 
 t.test('people see and steer the sandbox over HTTP, and that does not count as asking the node', async t => {
   const { url, ledger, faults, asked } = await nodeOf(t, { blocks: 20, prunedBlocks: 0 })
   const shown = await ask(`${url}/sandbox`)
-  t.match(shown.json, { head: { blockHeight: '19' }, oldest: { version: '0' }, asked: { total: 0 }, faults: [], options: { seed: 1 } })
+  t.match(shown.json, {
+    head: { blockHeight: '19' },
+    oldest: { version: '0' },
+    asked: { total: 0 },
+    faults: [],
+    options: { seed: 1 }
+  })
   await ask(`${url}/sandbox/grow?blocks=5`, { method: 'POST' })
   await ask(`${url}/sandbox/grow`, { method: 'POST' })
   t.equal(ledger.head.blockHeight, 25n)
@@ -203,7 +269,13 @@ t.test('people see and steer the sandbox over HTTP, and that does not count as a
   await ask(`${url}/sandbox/faults`, { method: 'DELETE' })
   t.same(faults.list, [])
   t.equal(asked.total, 1)
-  for (const [path, method, body] of [['/grow?blocks=x', 'POST'], ['/prune', 'POST'], ['/faults', 'POST', '{'], ['/faults', 'POST', '{"kind":"toString"}']] as const) {
+  for (
+    const [path, method, body] of [['/grow?blocks=x', 'POST'], ['/prune', 'POST'], ['/faults', 'POST', '{'], [
+      '/faults',
+      'POST',
+      '{"kind":"toString"}'
+    ]] as const
+  ) {
     t.equal((await ask(`${url}/sandbox${path}`, { method, ...body && { body } })).status, 400, path)
   }
   t.equal((await ask(`${url}/sandbox/nothing`)).status, 404)
@@ -225,7 +297,9 @@ t.test('what was asked is counted by endpoint and kept with its raw headers, up 
   asked.reset()
   t.equal(asked.total, 0)
   t.same(asked.log, [])
-  for (let index = 0; index < 1_001; index++) asked.note({ endpoint: 'index', method: 'GET', url: `/${index}`, headers: [], body: '' })
+  for (let index = 0; index < 1_001; index++) {
+    asked.note({ endpoint: 'index', method: 'GET', url: `/${index}`, headers: [], body: '' })
+  }
   t.equal(asked.log.length, 1_000)
   t.equal(asked.log[0]?.url, '/1')
 })

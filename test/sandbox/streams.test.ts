@@ -8,11 +8,34 @@ const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
 t.test('a stream is the same by its handle and by its number: the same bytes, in both forms', async t => {
   const { url } = await nodeOf(t)
-  for (const [account, handle, number] of [['0x1', '0x1::block::BlockResource/new_block_events', 3], ['0x1', '0x1::reconfiguration::Configuration/events', 2], ['0xcafe', `${coins}/deposit_events`, 2]] as const) {
-    for (const query of ['', '?start=200&limit=7', '?start=150&limit=200', '?limit=3', '?start=3000', '?start=5', '?start=5&limit=3']) {
+  for (
+    const [account, handle, number] of [['0x1', '0x1::block::BlockResource/new_block_events', 3], [
+      '0x1',
+      '0x1::reconfiguration::Configuration/events',
+      2
+    ], ['0xcafe', `${coins}/deposit_events`, 2]] as const
+  ) {
+    for (
+      const query of [
+        '',
+        '?start=200&limit=7',
+        '?start=150&limit=200',
+        '?limit=3',
+        '?start=3000',
+        '?start=5',
+        '?start=5&limit=3'
+      ]
+    ) {
       for (const headers of [{}, { accept: 'application/x-bcs' }]) {
-        const [one, other] = await Promise.all([ask(`${url}/v1/accounts/${account}/events/${handle}${query}`, { headers }), ask(`${url}/v1/accounts/${account}/events/${number}${query}`, { headers })])
-        t.same([other.status, other.text, other.headers['content-type']], [one.status, one.text, one.headers['content-type']], `${handle}${query}`)
+        const [one, other] = await Promise.all([
+          ask(`${url}/v1/accounts/${account}/events/${handle}${query}`, { headers }),
+          ask(`${url}/v1/accounts/${account}/events/${number}${query}`, { headers })
+        ])
+        t.same([other.status, other.text, other.headers['content-type']], [
+          one.status,
+          one.text,
+          one.headers['content-type']
+        ], `${handle}${query}`)
         t.ok(other.headers['x-aptos-chain-id'])
       }
     }
@@ -22,17 +45,44 @@ t.test('a stream is the same by its handle and by its number: the same bytes, in
 
 t.test('a number without events is an empty stream, and what is no number is refused', async t => {
   const { url } = await nodeOf(t)
-  for (const path of ['0xcafe/events/3', '0xcafe/events/18446744073709551615', '0x1/events/0', '0xdead/events/2', '0x2/events/3']) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '[]', path)
+  for (
+    const path of [
+      '0xcafe/events/3',
+      '0xcafe/events/18446744073709551615',
+      '0x1/events/0',
+      '0xdead/events/2',
+      '0x2/events/3'
+    ]
+  ) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '[]', path)
   t.match((await ask(`${url}/v1/accounts/0xcafe/events/3?limit=0`)).json, { error_code: 'invalid_input' })
-  for (const path of ['0x1/events/x', '0x1/events/', '0x1/events/-1', '0x1/events/18446744073709551616', '0xg/events/2', '0x1/events/2?start=x', '0x1/events/2?limit=65536']) {
+  for (
+    const path of [
+      '0x1/events/x',
+      '0x1/events/',
+      '0x1/events/-1',
+      '0x1/events/18446744073709551616',
+      '0xg/events/2',
+      '0x1/events/2?start=x',
+      '0x1/events/2?limit=65536'
+    ]
+  ) {
     const refused = await ask(`${url}/v1/accounts/${path}`)
     t.match([refused.status, refused.json], [400, framework], path)
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
-  t.match((await ask(`${url}/v1/accounts/0x1/events/x`)).json.message, /^failed to parse path `creation_number`: failed to parse "string\(U64\)": Parsing u64 string "x" failed/)
+  t.match(
+    (await ask(`${url}/v1/accounts/0x1/events/x`)).json.message,
+    /^failed to parse path `creation_number`: failed to parse "string\(U64\)": Parsing u64 string "x" failed/
+  )
   const older = await nodeOf(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
-  t.match(await ask(`${older.url}/v1/accounts/0xdead/events/2`), { status: 404, json: { error_code: 'account_not_found' } })
-  t.match(await ask(`${older.url}/v1/accounts/0xdead/transactions`), { status: 404, json: { error_code: 'account_not_found' } })
+  t.match(await ask(`${older.url}/v1/accounts/0xdead/events/2`), {
+    status: 404,
+    json: { error_code: 'account_not_found' }
+  })
+  t.match(await ask(`${older.url}/v1/accounts/0xdead/transactions`), {
+    status: 404,
+    json: { error_code: 'account_not_found' }
+  })
 })
 
 t.test('a handle that was destroyed and made anew names another stream: the head decides which', async t => {
@@ -52,7 +102,10 @@ t.test('a handle that was destroyed and made anew names another stream: the head
   const gone = await ask(`${handle}?start=0&limit=5`)
   t.match([gone.status, gone.json], [404, { error_code: 'resource_not_found' }])
   t.equal((await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status, 404)
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${ledger.block(309).lastVersion}`)).status, 200)
+  t.equal(
+    (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${ledger.block(309).lastVersion}`)).status,
+    200
+  )
   t.equal(await balance(), held, 'what the store held has moved into a fungible store')
   const byNumber = await ask(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)
   t.equal(byNumber.json.length, 100, 'the stream itself is still there')
@@ -63,26 +116,46 @@ t.test('a handle that was destroyed and made anew names another stream: the head
   t.equal((await ask(handle)).text, '[]', 'made anew, and nothing has happened yet')
   ledger.grow(40)
   const after = await ask(`${handle}?start=0&limit=5`)
-  t.same(after.json.map((event: any) => [event.sequence_number, event.guid.creation_number]), [['0', '4'], ['1', '4'], ['2', '4'], ['3', '4'], ['4', '4']])
+  t.same(after.json.map((event: any) => [event.sequence_number, event.guid.creation_number]), [
+    ['0', '4'],
+    ['1', '4'],
+    ['2', '4'],
+    ['3', '4'],
+    ['4', '4']
+  ])
   t.equal((await ask(`${url}/v1/accounts/0xcafe/events/4?start=0&limit=5`)).text, after.text)
   t.equal((await ask(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)).text, byNumber.text)
   t.equal((await ask(`${url}/v1/accounts/0xcafe/events/2`)).json.at(-1).sequence_number, '102')
   const store = (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).json.data
   const events = (await ask(`${handle}?start=0&limit=100`)).json
-  t.match(store, { deposit_events: { counter: `${events.length}`, guid: { id: { creation_num: '4' } } }, withdraw_events: { guid: { id: { creation_num: '5' } } } })
+  t.match(store, {
+    deposit_events: { counter: `${events.length}`, guid: { id: { creation_num: '4' } } },
+    withdraw_events: { guid: { id: { creation_num: '5' } } }
+  })
   t.equal(store.coin.value, `${events.reduce((sum: bigint, event: any) => sum + BigInt(event.data.amount), 0n)}`)
   t.equal(await balance(), `${BigInt(held) + BigInt(store.coin.value)}`)
   t.equal((await ask(`${url}/v1/accounts/0xcafe/resource/0x1::account::Account`)).json.data.guid_creation_num, '6')
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/resource/0x1::account::Account?ledger_version=${ledger.block(319).lastVersion}`)).json.data.guid_creation_num, '4')
+  t.equal(
+    (await ask(
+      `${url}/v1/accounts/0xcafe/resource/0x1::account::Account?ledger_version=${ledger.block(319).lastVersion}`
+    )).json.data.guid_creation_num,
+    '4'
+  )
   for (const { version, ...event } of events) {
     const { events: emitted } = (await ask(`${url}/v1/transactions/by_version/${version}`)).json
     t.ok(emitted.some((one: unknown) => JSON.stringify(one) === JSON.stringify(event)))
   }
-  t.notOk((await ask(`${url}/v1/blocks/by_height/315?with_transactions=true`)).text.includes('DepositEvent'), 'nothing is deposited where there is no store')
+  t.notOk(
+    (await ask(`${url}/v1/blocks/by_height/315?with_transactions=true`)).text.includes('DepositEvent'),
+    'nothing is deposited where there is no store'
+  )
 })
 
 t.test('the remaking is an option of the start too, and another chain has the same for the same options', async t => {
-  const [one, two] = await Promise.all([nodeOf(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }), nodeOf(t, { blocks: 50, prunedBlocks: 0 })])
+  const [one, two] = await Promise.all([
+    nodeOf(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }),
+    nodeOf(t, { blocks: 50, prunedBlocks: 0 })
+  ])
   const path = `/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`
   t.equal((await ask(one.url + path)).json[0].guid.creation_number, '4')
   two.ledger.remaking = { goneAt: 20, backAt: 20 }

@@ -7,10 +7,16 @@ const bcs = { accept: 'application/x-bcs' }
 const json = { 'content-type': 'application/json' }
 const binary = { 'content-type': 'application/x.aptos.view_function+bcs' }
 const owner = (digits: string): string => digits.padStart(64, '0')
-const text = (word: string): string => `${word.length.toString(16).padStart(2, '0')}${Buffer.from(word).toString('hex')}`
+const text = (word: string): string =>
+  `${word.length.toString(16).padStart(2, '0')}${Buffer.from(word).toString('hex')}`
 const apt = `07${owner('1')}${text('aptos_coin')}${text('AptosCoin')}00`
 
-async function view (base: string, request: unknown, query = '', headers: Record<string, string> = json): Promise<Heard> {
+async function view (
+  base: string,
+  request: unknown,
+  query = '',
+  headers: Record<string, string> = json
+): Promise<Heard> {
   const body = typeof request === 'string' ? request : Buffer.isBuffer(request) ? request : JSON.stringify(request)
   return await ask(`${base}/v1/view${query}`, { method: 'POST', headers, body })
 }
@@ -19,9 +25,26 @@ function call (name: string, args: unknown[] = [], types: string[] = []) {
   return { function: `0xfeed::oracle::${name}`, type_arguments: types, arguments: args }
 }
 
-function bytesOf (name: string, args: string[] = [], types: string[] = [], module = 'oracle', address = 'feed'): Buffer {
+function bytesOf (
+  name: string,
+  args: string[] = [],
+  types: string[] = [],
+  module = 'oracle',
+  address = 'feed'
+): Buffer {
   const sized = args.map(arg => `${(arg.length / 2).toString(16).padStart(2, '0')}${arg}`)
-  return Buffer.from([owner(address), text(module), text(name), types.length.toString().padStart(2, '0'), ...types, args.length.toString().padStart(2, '0'), ...sized].join(''), 'hex')
+  return Buffer.from(
+    [
+      owner(address),
+      text(module),
+      text(name),
+      types.length.toString().padStart(2, '0'),
+      ...types,
+      args.length.toString().padStart(2, '0'),
+      ...sized
+    ].join(''),
+    'hex'
+  )
 }
 
 t.test('a view answers a list of what the function returns, with the position and what it cost', async t => {
@@ -41,19 +64,54 @@ t.test('a view answers a list of what the function returns, with the position an
 
 t.test('a call in JSON and the same in bytes have the same answer and cost, in both forms', async t => {
   const { url } = await nodeOf(t)
-  const several = ['7', '"340282366920938463463374607431768211455"', 'true', '"héé"', '"0xab00"', '["1","2"]', '{"vec":["0x42"]}']
-  const asBytes = ['07', 'ff'.repeat(16), '01', `05${Buffer.from('héé').toString('hex')}`, '02ab00', '02010000000000000002' + '00'.repeat(7), `01${owner('42')}`]
+  const several = [
+    '7',
+    '"340282366920938463463374607431768211455"',
+    'true',
+    '"héé"',
+    '"0xab00"',
+    '["1","2"]',
+    '{"vec":["0x42"]}'
+  ]
+  const asBytes = [
+    '07',
+    'ff'.repeat(16),
+    '01',
+    `05${Buffer.from('héé').toString('hex')}`,
+    '02ab00',
+    '02010000000000000002' + '00'.repeat(7),
+    `01${owner('42')}`
+  ]
   const cases: Array<[string, Buffer]> = [
-    [`{"function":"0x0feed::oracle::several","type_arguments":[],"arguments":[${several.join(',')}]}`, bytesOf('several', asBytes)],
-    [JSON.stringify(call('price_of', ['7'], ['0x42::game::Line< u8 >'])), bytesOf('price_of', ['0700000000000000'], [`07${owner('42')}${text('game')}${text('Line')}0101`])],
+    [
+      `{"function":"0x0feed::oracle::several","type_arguments":[],"arguments":[${several.join(',')}]}`,
+      bytesOf('several', asBytes)
+    ],
+    [
+      JSON.stringify(call('price_of', ['7'], ['0x42::game::Line< u8 >'])),
+      bytesOf('price_of', ['0700000000000000'], [`07${owner('42')}${text('game')}${text('Line')}0101`])
+    ],
     [JSON.stringify(call('balance_of', ['CAFE'])), bytesOf('balance_of', [owner('cafe')])],
-    [JSON.stringify(call('echo', [{ y: '2', x: '1', owner: '0x3' }], ['0x42::game::Cell'])), bytesOf('echo', [`0100000000000000${'02'}${'00'.repeat(7)}${owner('3')}`], [`07${owner('42')}${text('game')}${text('Cell')}00`])],
-    [JSON.stringify(call('echo', ['0x7'], ['0x1::object::Object<0x1::a::B>'])), bytesOf('echo', [owner('7')], [`07${owner('1')}${text('object')}${text('Object')}0107${owner('1')}${text('a')}${text('B')}00`])],
+    [
+      JSON.stringify(call('echo', [{ y: '2', x: '1', owner: '0x3' }], ['0x42::game::Cell'])),
+      bytesOf('echo', [`0100000000000000${'02'}${'00'.repeat(7)}${owner('3')}`], [
+        `07${owner('42')}${text('game')}${text('Cell')}00`
+      ])
+    ],
+    [
+      JSON.stringify(call('echo', ['0x7'], ['0x1::object::Object<0x1::a::B>'])),
+      bytesOf('echo', [owner('7')], [
+        `07${owner('1')}${text('object')}${text('Object')}0107${owner('1')}${text('a')}${text('B')}00`
+      ])
+    ],
     [JSON.stringify(call('echo', ['-5'], ['i64'])), bytesOf('echo', ['fbffffffffffffff'], ['0f'])]
   ]
   for (const [one, other] of cases) {
     for (const accept of [{}, bcs]) {
-      const [first, second] = [await view(url, one, '', { ...json, ...accept }), await view(url, other, '', { ...binary, ...accept })]
+      const [first, second] = [
+        await view(url, one, '', { ...json, ...accept }),
+        await view(url, other, '', { ...binary, ...accept })
+      ]
       t.equal(first.status, 200, first.text)
       t.equal(second.status, 200, second.text)
       t.ok(first.body.equals(second.body), `${first.text} ${second.text}`)
@@ -73,23 +131,46 @@ t.test('what a view says is what the state says', async t => {
     for (const account of ['0xcafe', '0xa11ce', '0xdead']) {
       const balance = (await ask(`${url}/v1/accounts/${account}/balance/${encodeURIComponent(coin)}${at}`)).text
       t.equal((await view(url, call('balance_of', [account]), at)).text, `["${balance}"]`)
-      t.equal((await view(url, { function: '0x1::coin::balance', type_arguments: [coin], arguments: [account] }, at)).text, `["${balance}"]`)
+      t.equal(
+        (await view(url, { function: '0x1::coin::balance', type_arguments: [coin], arguments: [account] }, at)).text,
+        `["${balance}"]`
+      )
       const { sequence_number: sequence } = (await ask(`${url}/v1/accounts/${account}${at}`)).json
-      t.same((await view(url, { function: '0x1::account::get_sequence_number', type_arguments: [], arguments: [account] }, at)).json, [sequence])
-      t.same((await view(url, { function: '0x1::account::exists_at', type_arguments: [], arguments: [account] }, at)).json, [account !== '0xdead'])
+      t.same(
+        (await view(
+          url,
+          { function: '0x1::account::get_sequence_number', type_arguments: [], arguments: [account] },
+          at
+        )).json,
+        [sequence]
+      )
+      t.same(
+        (await view(url, { function: '0x1::account::exists_at', type_arguments: [], arguments: [account] }, at)).json,
+        [account !== '0xdead']
+      )
       t.same((await view(url, call('holds', [account], ['0x1::account::Account']), at)).json, [account !== '0xdead'])
     }
     const block = ledger.blockOf(version)
-    t.same((await view(url, { function: '0x1::block::get_current_block_height', type_arguments: [], arguments: [] }, at)).json, [`${block.height}`])
-    t.same((await view(url, { function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }, at)).json, [`${block.timestampUsec}`])
+    t.same(
+      (await view(url, { function: '0x1::block::get_current_block_height', type_arguments: [], arguments: [] }, at))
+        .json,
+      [`${block.height}`]
+    )
+    t.same(
+      (await view(url, { function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }, at)).json,
+      [`${block.timestampUsec}`]
+    )
   }
   t.same((await view(url, call('holds', ['0x1'], ['u8']))).json, [false])
-  t.same((await view(url, { function: '0x1::coin::balance', type_arguments: ['u8'], arguments: ['0xcafe'] })).json, ['0'])
+  t.same((await view(url, { function: '0x1::coin::balance', type_arguments: ['u8'], arguments: ['0xcafe'] })).json, [
+    '0'
+  ])
 })
 
 t.test('an answer is fixed by the version: it stands for some versions and changes with others, as its cost does', async t => {
   const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
-  const price = async (version: bigint) => await view(url, call('price_of', ['1'], ['u8']), `?ledger_version=${version}`)
+  const price = async (version: bigint) =>
+    await view(url, call('price_of', ['1'], ['u8']), `?ledger_version=${version}`)
   const first = await price(0n)
   t.equal((await price(49n)).text, first.text)
   t.not((await price(50n)).text, first.text)
@@ -110,7 +191,18 @@ t.test('the interface of the module declares the functions that can be called, a
     const views = abi.exposed_functions.filter((each: any) => each.is_view)
     t.ok(views.length >= 5)
     for (const { name, params, return: returns, generic_type_params: types } of views) {
-      const samples: Record<string, unknown> = { u8: 1, u64: '1', u128: '1', bool: true, address: '0x1', '0x1::string::String': 'a', 'vector<u8>': '0x', 'vector<u64>': [], '0x1::option::Option<address>': { vec: [] }, T0: '5' }
+      const samples: Record<string, unknown> = {
+        u8: 1,
+        u64: '1',
+        u128: '1',
+        bool: true,
+        address: '0x1',
+        '0x1::string::String': 'a',
+        'vector<u8>': '0x',
+        'vector<u64>': [],
+        '0x1::option::Option<address>': { vec: [] },
+        T0: '5'
+      }
       const type = name === 'holds' ? '0x1::a::B' : 'u64'
       const answer = await view(url, call(name, params.map((param: string) => samples[param]), types.map(() => type)))
       t.equal(answer.status, 200, `${name} ${answer.text}`)
@@ -122,7 +214,10 @@ t.test('the interface of the module declares the functions that can be called, a
 t.test('what the ledger cannot run is refused with the position, and an abort tells the code of the machine', async t => {
   const { url, ledger } = await nodeOf(t)
   const cases: Array<[unknown, RegExp]> = [
-    [{ function: '0xdead::oracle::height', type_arguments: [], arguments: [] }, /^Module ModuleId \{ address: 0{60}dead, name: Identifier\("oracle"\) \} can't be found$/],
+    [
+      { function: '0xdead::oracle::height', type_arguments: [], arguments: [] },
+      /^Module ModuleId \{ address: 0{60}dead, name: Identifier\("oracle"\) \} can't be found$/
+    ],
     [call('nothing'), /^could not find view function by 0xfeed::oracle::nothing$/],
     [call('set_price'), /^could not find view function/],
     [call('height', [], ['u8']), /^expected 0 type arguments for view function 0xfeed::oracle::height, but got 1$/],
@@ -130,14 +225,21 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
     [call('echo', ['1'], ['nothing']), /type argument 'nothing'/],
     [call('balance_of'), /^expected 1 arguments \[address\], but got 0 \(\[\]\)$/],
     [call('balance_of', ['0x1', 5]), /^expected 1 arguments \[address\], but got 2 \(\["0x1", 5\]\)$/],
-    [call('balance_of', ['0xg']), /^parse arguments\[0\] failed, expect address, caused by error: invalid account address$/],
+    [
+      call('balance_of', ['0xg']),
+      /^parse arguments\[0\] failed, expect address, caused by error: invalid account address$/
+    ],
     [call('at_most_a_hundred', [7]), /^parse arguments\[0\] failed, expect u64/],
     [call('echo', ['0x1'], ['signer']), /signer/],
     [call('echo', [{}], ['0x9::no::Such']), /type not found/]
   ]
   for (const [request, message] of cases) {
     const refused = await view(url, request)
-    t.match([refused.status, refused.json], [400, { error_code: 'invalid_input', vm_error_code: null, message }], JSON.stringify(request))
+    t.match(
+      [refused.status, refused.json],
+      [400, { error_code: 'invalid_input', vm_error_code: null, message }],
+      JSON.stringify(request)
+    )
     t.equal(refused.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
     t.equal(refused.headers['x-aptos-gas-used'], undefined)
   }
@@ -145,7 +247,11 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
   t.equal((await view(url, call('at_most_a_hundred', ['100']))).text, '["100"]')
   const aborted = await view(url, call('at_most_a_hundred', ['101']))
   t.equal(aborted.status, 400)
-  t.equal(aborted.text, '{"message":"Move abort in 0xfeed::oracle: EABOVE_HUNDRED(0x10001): The number is above a hundred.","error_code":"invalid_input","vm_error_code":4016}')
+  t.equal(
+    aborted.text,
+    '{"message":"Move abort in 0xfeed::oracle: EABOVE_HUNDRED(0x10001): The number is above a ' +
+      'hundred.","error_code":"invalid_input","vm_error_code":4016}'
+  )
   t.ok(aborted.headers['x-aptos-chain-id'])
 })
 
@@ -154,34 +260,81 @@ t.test('bytes that are no call are refused by the ledger', async t => {
   const whole = bytesOf('echo', ['0700000000000000'], ['02'])
   t.equal((await view(url, whole, '', binary)).text, '["7"]')
   t.equal((await view(url, bytesOf('balance', [owner('cafe')], [apt], 'coin', '1'), '', binary)).status, 200)
-  const bad = [Buffer.alloc(0), whole.subarray(0, -1), Buffer.concat([whole, Buffer.alloc(1)]), whole.subarray(0, 40), bytesOf('echo', ['07'], ['02']), bytesOf('echo', ['070000000000000000'], ['02']),
-    bytesOf('echo', ['02'], ['00']), bytesOf('echo', ['01'], ['63']), bytesOf('echo', ['01ff'], [`07${owner('1')}${text('string')}${text('String')}00`]), bytesOf('9', []), bytesOf('echo', ['01'], ['05']),
-    bytesOf('echo', ['01'], [`07${owner('9')}${text('no')}${text('Such')}00`]), bytesOf('echo', [], ['02']), bytesOf('echo', ['0100000000000000'], ['06'.repeat(8) + '01'])]
+  const bad = [
+    Buffer.alloc(0),
+    whole.subarray(0, -1),
+    Buffer.concat([whole, Buffer.alloc(1)]),
+    whole.subarray(0, 40),
+    bytesOf('echo', ['07'], ['02']),
+    bytesOf('echo', ['070000000000000000'], ['02']),
+    bytesOf('echo', ['02'], ['00']),
+    bytesOf('echo', ['01'], ['63']),
+    bytesOf('echo', ['01ff'], [`07${owner('1')}${text('string')}${text('String')}00`]),
+    bytesOf('9', []),
+    bytesOf('echo', ['01'], ['05']),
+    bytesOf('echo', ['01'], [`07${owner('9')}${text('no')}${text('Such')}00`]),
+    bytesOf('echo', [], ['02']),
+    bytesOf('echo', ['0100000000000000'], ['06'.repeat(8) + '01'])
+  ]
   for (const body of bad) {
     const refused = await view(url, body, '', binary)
-    t.match([refused.status, refused.json], [400, { error_code: 'invalid_input', vm_error_code: null }], body.toString('hex'))
+    t.match(
+      [refused.status, refused.json],
+      [400, { error_code: 'invalid_input', vm_error_code: null }],
+      body.toString('hex')
+    )
     t.ok(refused.headers['x-aptos-chain-id'])
   }
-  t.match((await view(url, bytesOf('height', ['00']), '', binary)).json.message, /^wrong number of arguments for 0xfeed::oracle::height: expected 0, got 1$/)
+  t.match(
+    (await view(url, bytesOf('height', ['00']), '', binary)).json.message,
+    /^wrong number of arguments for 0xfeed::oracle::height: expected 0, got 1$/
+  )
 })
 
 t.test('what the framework cannot read it refuses without the position: the type of the body, the body, the query', async t => {
   const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
-  for (const type of ['text/plain', 'application/x-bcs', 'application/x.aptos.signed_transaction+bcs', 'application/jsonx']) {
+  for (
+    const type of ['text/plain', 'application/x-bcs', 'application/x.aptos.signed_transaction+bcs', 'application/jsonx']
+  ) {
     const refused = await view(url, call('height'), '', { 'content-type': type })
     t.match([refused.status, refused.json], [415, { error_code: 'web_framework_error' }], type)
     t.same(refused.names, ['content-type', 'content-length', 'date'])
   }
   t.equal((await view(url, call('height'), '', {})).status, 415)
   t.equal((await view(url, call('height'), '', { 'content-type': 'application/json; charset=utf-8' })).status, 200)
-  t.equal((await view(url, bytesOf('height'), '', { 'content-type': 'Application/X.Aptos.View_Function+BCS; v=1' })).status, 200)
+  t.equal(
+    (await view(url, bytesOf('height'), '', { 'content-type': 'Application/X.Aptos.View_Function+BCS; v=1' })).status,
+    200
+  )
   const name = '"function":"0xfeed::oracle::height"'
-  const bodies = ['', '{', '[]', '{}', `{${name}}`, `{${name},"type_arguments":[]}`, `{${name},"type_arguments":{},"arguments":[]}`, `{${name},"type_arguments":[],"arguments":"x"}`,
-    `{${name},"type_arguments":[1],"arguments":[]}`, `{${name},${name},"type_arguments":[],"arguments":[]}`,
-    ...['5', '"0xfeed::oracle"', '"0xfeed::oracle::a::b"', '"0xg::a::b"', '"0X1::a::b"', '"0x1::9::b"', '"0x1::a::_"', '""'].map(name => `{"function":${name},"type_arguments":[],"arguments":[]}`)]
+  const bodies = [
+    '',
+    '{',
+    '[]',
+    '{}',
+    `{${name}}`,
+    `{${name},"type_arguments":[]}`,
+    `{${name},"type_arguments":{},"arguments":[]}`,
+    `{${name},"type_arguments":[],"arguments":"x"}`,
+    `{${name},"type_arguments":[1],"arguments":[]}`,
+    `{${name},${name},"type_arguments":[],"arguments":[]}`,
+    ...[
+      '5',
+      '"0xfeed::oracle"',
+      '"0xfeed::oracle::a::b"',
+      '"0xg::a::b"',
+      '"0X1::a::b"',
+      '"0x1::9::b"',
+      '"0x1::a::_"',
+      '""'
+    ].map(name => `{"function":${name},"type_arguments":[],"arguments":[]}`)
+  ]
   for (const body of bodies) {
     const refused = await view(url, body)
-    t.match([refused.status, refused.json], [400, { error_code: 'web_framework_error', message: /^parse request payload error: / }], body)
+    t.match([refused.status, refused.json], [400, {
+      error_code: 'web_framework_error',
+      message: /^parse request payload error: /
+    }], body)
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
   t.match((await view(url, '{', '?ledger_version=')).json.message, /^parse request payload error: /)
@@ -191,19 +344,45 @@ t.test('what the framework cannot read it refuses without the position: the type
 
 t.test('a view of a version that is not there is told apart, before the function is looked for', async t => {
   const { url, ledger } = await nodeOf(t)
-  t.match(await view(url, call('nothing'), `?ledger_version=${ledger.head.version + 1n}`), { status: 404, json: { error_code: 'version_not_found' } })
-  t.match(await view(url, Buffer.alloc(3), `?ledger_version=${ledger.oldest.version - 1n}`, binary), { status: 410, json: { error_code: 'version_pruned' } })
+  t.match(await view(url, call('nothing'), `?ledger_version=${ledger.head.version + 1n}`), {
+    status: 404,
+    json: { error_code: 'version_not_found' }
+  })
+  t.match(await view(url, Buffer.alloc(3), `?ledger_version=${ledger.oldest.version - 1n}`, binary), {
+    status: 410,
+    json: { error_code: 'version_pruned' }
+  })
   const mute = await nodeOf(t, { bcsOutput: false, blocks: 5, prunedBlocks: 0 })
-  t.match((await view(mute.url, call('height'), '', { ...json, ...bcs })).json, { error_code: 'api_disabled', message: 'View function with BCS output is disabled on this endpoint' })
+  t.match((await view(mute.url, call('height'), '', { ...json, ...bcs })).json, {
+    error_code: 'api_disabled',
+    message: 'View function with BCS output is disabled on this endpoint'
+  })
 })
 
 t.test('a raw item is the bytes of the item of that key, and is told in bytes alone', async t => {
   const { url, ledger } = await nodeOf(t)
   const raw = async (key: unknown, query = '', headers: Record<string, string> = { ...json, ...bcs }, handle = '0x1') =>
-    await ask(`${url}/v1/tables/${handle}/raw_item${query}`, { method: 'POST', headers, body: typeof key === 'string' ? key : JSON.stringify({ key }) })
-  for (const [type, sent, bytes, valueType] of [['u64', '7', '0700000000000000', 'u64'], ['0x1::string::String', 'alice', '05616c696365', '0x42::shop::Item']] as const) {
+    await ask(`${url}/v1/tables/${handle}/raw_item${query}`, {
+      method: 'POST',
+      headers,
+      body: typeof key === 'string' ? key : JSON.stringify({ key })
+    })
+  for (
+    const [type, sent, bytes, valueType] of [['u64', '7', '0700000000000000', 'u64'], [
+      '0x1::string::String',
+      'alice',
+      '05616c696365',
+      '0x42::shop::Item'
+    ]] as const
+  ) {
     for (const version of [ledger.oldest.version, ledger.head.version]) {
-      const known = await lookUp(url, { key_type: type, value_type: valueType, key: sent }, `?ledger_version=${version}`, '0x1', bcs)
+      const known = await lookUp(
+        url,
+        { key_type: type, value_type: valueType, key: sent },
+        `?ledger_version=${version}`,
+        '0x1',
+        bcs
+      )
       for (const key of [bytes, `0x${bytes.toUpperCase()}`]) {
         const answer = await raw(JSON.stringify({ key, more: 1 }), `?ledger_version=${version}`)
         t.equal(answer.status, 200)
@@ -214,18 +393,36 @@ t.test('a raw item is the bytes of the item of that key, and is told in bytes al
     }
   }
   let missing: Heard | undefined
-  for (let handle = 1; missing?.status !== 404; handle++) missing = await raw(JSON.stringify({ key: 'C800000000000000' }), '', { ...json, ...bcs }, `0x${handle}`)
-  t.match(missing.json, { error_code: 'table_item_not_found', message: /^Table Item not found by Table handle\(0x\d+\), Table key\(0xc800000000000000\) and Ledger version\(\d+\)$/ })
+  for (let handle = 1; missing?.status !== 404; handle++) {
+    missing = await raw(JSON.stringify({ key: 'C800000000000000' }), '', { ...json, ...bcs }, `0x${handle}`)
+  }
+  t.match(missing.json, {
+    error_code: 'table_item_not_found',
+    message:
+      /^Table Item not found by Table handle\(0x\d+\), Table key\(0xc800000000000000\) and Ledger version\(\d+\)$/
+  })
   t.ok(missing.headers['x-aptos-chain-id'])
   const refused = await raw(JSON.stringify({ key: '00' }), '?ledger_version=18446744073709551615', json)
   t.equal(refused.status, 403)
-  t.equal(refused.text, '{"message":"Get raw table item is not allowed. Only BCS is supported as an AcceptType.","error_code":"api_disabled","vm_error_code":null}')
+  t.equal(
+    refused.text,
+    '{"message":"Get raw table item is not allowed. Only BCS is supported as an ' +
+      'AcceptType.","error_code":"api_disabled","vm_error_code":null}'
+  )
   t.notOk(refused.headers['x-aptos-chain-id'])
-  for (const body of ['{}', '{"key":5}', '{"key":"0x0"}', '{"key":"zz"}', '{"key":"0Xaa"}', '[]', '{"key":"","key":""}']) {
-    t.match([(await raw(body)).status, (await raw(body)).json], [400, { error_code: 'web_framework_error', message: /^parse request payload error: / }], body)
+  for (
+    const body of ['{}', '{"key":5}', '{"key":"0x0"}', '{"key":"zz"}', '{"key":"0Xaa"}', '[]', '{"key":"","key":""}']
+  ) {
+    t.match([(await raw(body)).status, (await raw(body)).json], [400, {
+      error_code: 'web_framework_error',
+      message: /^parse request payload error: /
+    }], body)
   }
   t.equal((await raw('{"key":"00"}', '', bcs)).status, 415)
   t.match((await raw('{"key":"00"}', '', { ...json, ...bcs }, '0xg')).json.message, /table_handle/)
-  t.equal((await raw('{"key":"00"}', `?ledger_version=${ledger.head.version + 1n}`)).json.error_code, 'version_not_found')
+  t.equal(
+    (await raw('{"key":"00"}', `?ledger_version=${ledger.head.version + 1n}`)).json.error_code,
+    'version_not_found'
+  )
   t.equal((await raw('{"key":"00"}', '?ledger_version=0')).status, 410)
 })

@@ -16,25 +16,48 @@ export interface Looked {
 
 /** Starts the Chromium that is on PATH with a profile of its own, which goes with it at the end of the test. */
 export async function startChromium (t: Test): Promise<Browser> {
-  const executablePath = (process.env['PATH'] ?? '').split(delimiter).map(folder => join(folder, 'chromium')).find(existsSync)
+  const executablePath = (process.env['PATH'] ?? '').split(delimiter).map(folder => join(folder, 'chromium')).find(
+    existsSync
+  )
   if (executablePath === undefined) throw new Error('there is no chromium on PATH')
   // The sandbox of Chromium refuses to run as root, as tests in a container do.
-  const browser = await chromium.launch({ executablePath, args: ['--disable-lcd-text', ...(getuid?.() === 0 ? ['--no-sandbox'] : [])] })
-  t.teardown(async () => { await browser.close() })
+  const browser = await chromium.launch({
+    executablePath,
+    args: ['--disable-lcd-text', ...(getuid?.() === 0 ? ['--no-sandbox'] : [])]
+  })
+  t.teardown(async () => {
+    await browser.close()
+  })
   return browser
 }
 
 /** Opens an address as a person would. */
-export async function look (t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Looked> {
+export async function look (
+  t: Test,
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {}
+): Promise<Looked> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
-  t.teardown(async () => { await context.close() })
+  t.teardown(async () => {
+    await context.close()
+  })
   const page = await context.newPage()
   const asked: string[] = []
   const complaints: string[] = []
-  page.on('request', request => { asked.push(request.url()) })
-  page.on('console', message => { if (['error', 'warning'].includes(message.type())) complaints.push(message.text()) })
-  page.on('pageerror', error => { complaints.push(String(error)) })
-  await page.addInitScript('document.addEventListener("securitypolicyviolation", event => { console.error("forbidden: " + event.violatedDirective + " " + event.blockedURI) })')
+  page.on('request', request => {
+    asked.push(request.url())
+  })
+  page.on('console', message => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+  })
+  page.on('pageerror', error => {
+    complaints.push(String(error))
+  })
+  await page.addInitScript(
+    'document.addEventListener("securitypolicyviolation", event => { console.error("forbidden: " + ' +
+      'event.violatedDirective + " " + event.blockedURI) })'
+  )
   await page.goto(url)
   return { page, context, asked, complaints }
 }

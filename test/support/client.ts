@@ -20,16 +20,36 @@ export interface Ask {
 }
 
 /** Sends a request target just as it stands. */
-export async function ask (base: string, target: string, { method, headers, body, agent, localAddress }: Ask = {}): Promise<Got> {
+export async function ask (
+  base: string,
+  target: string,
+  { method, headers, body, agent, localAddress }: Ask = {}
+): Promise<Got> {
   return await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base)
-    const sent = request({ hostname: hostname.replace(/^\[|\]$/g, ''), port, path: target, method: method ?? (body === undefined ? 'GET' : 'POST'), headers, agent: agent ?? new Agent(), localAddress }, response => {
+    const sent = request({
+      hostname: hostname.replace(/^\[|\]$/g, ''),
+      port,
+      path: target,
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers,
+      agent: agent ?? new Agent(),
+      localAddress
+    }, response => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)
       response.on('end', () => {
         const bytes = Buffer.concat(chunks)
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, rawNames: response.rawHeaders.filter((_, at) => at % 2 === 0), bytes, get body () { return bytes.toString() } })
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          rawNames: response.rawHeaders.filter((_, at) => at % 2 === 0),
+          bytes,
+          get body () {
+            return bytes.toString()
+          }
+        })
       })
     })
     sent.on('error', reject)
@@ -39,5 +59,9 @@ export async function ask (base: string, target: string, { method, headers, body
 
 /** A table item look-up. */
 export function item (keyType: string, key: string, valueType = 'u64'): Ask {
-  return { method: 'POST', headers: { 'content-type': 'application/json' }, body: `{"key_type":"${keyType}","value_type":"${valueType}","key":${key}}` }
+  return {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: `{"key_type":"${keyType}","value_type":"${valueType}","key":${key}}`
+  }
 }

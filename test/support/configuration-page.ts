@@ -38,15 +38,24 @@ export function configurationPage (): string {
   const meanings = meaningsIn(readFileSync(join(import.meta.dirname, '../../config/varve.yaml'), 'utf8'))
   const tops = Object.entries(schema.properties ?? {})
   const plain = tops.filter(([, shape]) => !isGroup(shape)).flatMap(([key, shape]) => rowsOf(key, shape, false))
-  const groups = tops.filter(([, shape]) => isGroup(shape)).map(([key, shape]) => ({ key, rows: rowsOf(key, shape, false) }))
+  const groups = tops.filter(([, shape]) => isGroup(shape)).map(([key, shape]) => ({
+    key,
+    rows: rowsOf(key, shape, false)
+  }))
   const tableOf = (rows: readonly Row[]): string => `${head}\n${rows.map(row => lineOf(row, meanings)).join('\n')}\n`
-  const sections = groups.map(({ key, rows }) => `### ${key}\n\n${meanings.has(key) && !rows.some(row => row.key === key) ? `${escaped(meanings.get(key) ?? '')}\n\n` : ''}${tableOf(rows)}`)
+  const sections = groups.map(({ key, rows }) =>
+    `### ${key}\n\n${
+      meanings.has(key) && !rows.some(row => row.key === key) ? `${escaped(meanings.get(key) ?? '')}\n\n` : ''
+    }${tableOf(rows)}`
+  )
   return `\n### By themselves\n\n${tableOf(plain)}\n${sections.join('\n')}\n`
 }
 
 /** Every key of which the page has a row. */
 export function keysOnPage (): string[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([key, shape]) => rowsOf(key, shape, false)).map(({ key }) => key)
+  return Object.entries(schema.properties ?? {}).flatMap(([key, shape]) => rowsOf(key, shape, false)).map(({ key }) =>
+    key
+  )
 }
 
 /** What config/varve.yaml says beside each key, by its path; of a list's items with [] in it. */
@@ -57,7 +66,8 @@ export function meaningsIn (yaml: string): Map<string, string> {
   for (const line of yaml.split('\n')) {
     // The example node is a comment as a whole.
     const isExample = /^# (?:- | {2})/.test(line)
-    const [, indent = '', key, comment] = /^( *(?:- )?)([A-Za-z]+):.*?(?:\s# (.*))?$/.exec(isExample ? line.slice(2) : line) ?? []
+    const [, indent = '', key, comment] =
+      /^( *(?:- )?)([A-Za-z]+):.*?(?:\s# (.*))?$/.exec(isExample ? line.slice(2) : line) ?? []
     const [, more] = /^#? +# (.*)$/.exec(line) ?? []
     if (key !== undefined) {
       while ((path.at(-1)?.indent ?? -1) >= indent.length) path.pop()
@@ -76,7 +86,8 @@ function isGroup (shape: Shape): boolean {
 }
 
 function rowsOf (key: string, shape: Shape, isRequired: boolean): Row[] {
-  const below = (prefix: string, { properties = {}, required = [] }: Shape): Row[] => Object.entries(properties).flatMap(([name, inner]) => rowsOf(`${prefix}.${name}`, inner, required.includes(name)))
+  const below = (prefix: string, { properties = {}, required = [] }: Shape): Row[] =>
+    Object.entries(properties).flatMap(([name, inner]) => rowsOf(`${prefix}.${name}`, inner, required.includes(name)))
   if (shape.properties !== undefined) return below(key, shape)
   const own = { key, shape, isRequired }
   return shape.items?.properties === undefined ? [own] : [own, ...below(`${key}[]`, shape.items)]
@@ -85,8 +96,14 @@ function rowsOf (key: string, shape: Shape, isRequired: boolean): Row[] {
 function lineOf ({ key, shape, isRequired }: Row, meanings: ReadonlyMap<string, string>): string {
   const set = overrides.find(({ path }) => path.join('.') === key)
   const by = set === undefined ? '' : ` (${code(`--${set.flag}`)}, ${code(set.variable)})`
-  const fallback = isRequired ? 'must be given' : shape.default === undefined ? 'by its place' : code(JSON.stringify(shape.default))
-  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${isReadAtStart(key) ? 'at a start' : 'yes'} | ${escaped(meanings.get(key) ?? `see ${code(key.slice(0, key.indexOf('[]')))}`)}${by} |`
+  const fallback = isRequired
+    ? 'must be given'
+    : shape.default === undefined
+    ? 'by its place'
+    : code(JSON.stringify(shape.default))
+  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${isReadAtStart(key) ? 'at a start' : 'yes'} | ${
+    escaped(meanings.get(key) ?? `see ${code(key.slice(0, key.indexOf('[]')))}`)
+  }${by} |`
 }
 
 function typeOf (shape: Shape): string {
@@ -95,13 +112,20 @@ function typeOf (shape: Shape): string {
   if (shape.enum !== undefined) return shape.enum.map(value => code(String(value))).join(', ')
   if (shape.description !== undefined) return shape.description
   switch (shape.type) {
-    case 'boolean': return '`true`, `false`'
-    case 'integer': return `a whole number${rangeOf(shape)}`
-    case 'number': return `a number${rangeOf(shape)}`
-    case 'null': return code('null')
-    case 'array': return shape.items?.properties === undefined ? `a list: ${typeOf(shape.items ?? {})}` : 'a list of maps'
-    case 'object': return 'a map of texts'
-    default: return 'a text'
+    case 'boolean':
+      return '`true`, `false`'
+    case 'integer':
+      return `a whole number${rangeOf(shape)}`
+    case 'number':
+      return `a number${rangeOf(shape)}`
+    case 'null':
+      return code('null')
+    case 'array':
+      return shape.items?.properties === undefined ? `a list: ${typeOf(shape.items ?? {})}` : 'a list of maps'
+    case 'object':
+      return 'a map of texts'
+    default:
+      return 'a text'
   }
 }
 

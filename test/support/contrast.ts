@@ -6,7 +6,10 @@ export interface Unreadable {
   readonly behind: string
 }
 
-/** Run in a browser: how many texts are to be seen, and which of them have less than 4.5 times the contrast (WCAG 2.2, 1.4.3) from the nearest ground behind them. */
+/**
+ * Run in a browser: how many texts are to be seen, and which of them have less than 4.5 times the contrast (WCAG 2.2,
+ * 1.4.3) from the nearest ground behind them.
+ */
 export const readable = `(() => {
   const numbers = colour => (colour.match(/[\\d.]+/g) ?? []).map(Number)
   const isSeen = element => element.checkVisibility({ visibilityProperty: true }) && element.closest('.unseen, .skip, noscript') === null

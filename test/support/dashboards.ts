@@ -21,7 +21,12 @@ export interface Panel {
   readonly description?: string
   readonly gridPos: { readonly x: number, readonly y: number, readonly w: number, readonly h: number }
   readonly targets?: readonly Target[]
-  readonly fieldConfig?: { readonly defaults: { readonly unit?: string, readonly thresholds?: { readonly steps: ReadonlyArray<{ readonly value: number | null }> } } }
+  readonly fieldConfig?: {
+    readonly defaults: {
+      readonly unit?: string,
+      readonly thresholds?: { readonly steps: ReadonlyArray<{ readonly value: number | null }> }
+    }
+  }
 }
 
 /** A dashboard as it is committed. */
@@ -44,12 +49,20 @@ export interface Query extends Target {
 /** Every dashboard by the name of its file. */
 export function dashboards (): Map<string, Dashboard> {
   const files = readdirSync(folder).filter(name => name.endsWith('.json'))
-  return new Map(files.map(file => [file.slice(0, -'.json'.length), JSON.parse(readFileSync(join(folder, file), 'utf8')) as Dashboard]))
+  return new Map(
+    files.map(
+      file => [file.slice(0, -'.json'.length), JSON.parse(readFileSync(join(folder, file), 'utf8')) as Dashboard]
+    )
+  )
 }
 
 /** Every query of every panel. */
 export function queries (): Query[] {
-  return [...dashboards()].flatMap(([name, { panels }]) => panels.flatMap(panel => (panel.targets ?? []).map(target => ({ ...target, panel, at: `${name}/${panel.title}/${target.refId}` }))))
+  return [...dashboards()].flatMap(([name, { panels }]) =>
+    panels.flatMap(panel =>
+      (panel.targets ?? []).map(target => ({ ...target, panel, at: `${name}/${panel.title}/${target.refId}` }))
+    )
+  )
 }
 
 /** What a query asks of the series of one metric, as `name{label="value"}`. */
@@ -62,6 +75,8 @@ export interface Selector {
 export function selectorsIn (expression: string): Selector[] {
   return [...expression.matchAll(/([a-z0-9_]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
     metric,
-    matches: [...inside.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)].map(([, label = '', operator = '', value = '']) => ({ label, operator, value }))
+    matches: [...inside.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)].map((
+      [, label = '', operator = '', value = '']
+    ) => ({ label, operator, value }))
   }))
 }

@@ -28,7 +28,7 @@ export interface EventNodeState {
 export interface EventNode extends StubNode {
   readonly state: EventNodeState
   /** The page that it would answer with. */
-  page (start: number, limit: number, creation?: number): string
+  page(start: number, limit: number, creation?: number): string
 }
 
 /** The paths of its streams. */
@@ -51,19 +51,30 @@ export async function eventNode (t: Test, change: Partial<EventNodeState> = {}):
     versionOf: sequence => 1000 + sequence * 2,
     ...change
   }
-  const stampsNow = (): Record<string, string> => stamps({ 'x-aptos-ledger-version': String(state.head), 'x-aptos-ledger-oldest-version': String(state.oldest) })
-  const event = (sequence: number, creation: number): string => `{"version":"${state.versionOf(sequence)}","guid":{"creation_number":"${creation}","account_address":"${state.account}"},` +
-    `"sequence_number":"${sequence}","type":"0x1::a::Event","data":{"text":"],[ \\"${sequence}\\" é","by":"${state.release}","of":${'9'.repeat(sequence % 40 + 1)}}}`
+  const stampsNow = (): Record<string, string> =>
+    stamps({ 'x-aptos-ledger-version': String(state.head), 'x-aptos-ledger-oldest-version': String(state.oldest) })
+  const event = (sequence: number, creation: number): string =>
+    `{"version":"${
+      state.versionOf(sequence)
+    }","guid":{"creation_number":"${creation}","account_address":"${state.account}"},` +
+    `"sequence_number":"${sequence}","type":"0x1::a::Event","data":{"text":"],[ \\"${sequence}\\" é","by":"${state.release}","of":${
+      '9'.repeat(sequence % 40 + 1)
+    }}}`
   const page = (start: number, limit: number, creation = state.creation ?? 0): string => {
     const count = Math.max(0, Math.min(limit, state.max, state.count - start))
-    return `[${state.between}${Array.from({ length: count }, (_, at) => event(start + at, creation)).join(`,${state.between}`)}${state.between}]`
+    return `[${state.between}${
+      Array.from({ length: count }, (_, at) => event(start + at, creation)).join(`,${state.between}`)
+    }${state.between}]`
   }
-  const error = (code: string, text: string): string => JSON.stringify({ message: text, error_code: code, vm_error_code: null })
+  const error = (code: string, text: string): string =>
+    JSON.stringify({ message: text, error_code: code, vm_error_code: null })
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://node')
     const segments = pathname.split('/')
     const creation = segments.length === 6 ? Number(segments[5]) : state.creation
-    const say = (status: number, body: string): void => { response.writeHead(status, { 'content-type': 'application/json', ...stampsNow() }).end(body) }
+    const say = (status: number, body: string): void => {
+      response.writeHead(status, { 'content-type': 'application/json', ...stampsNow() }).end(body)
+    }
     if (!pathname.includes('/events/')) return ok(response, '[]', stampsNow())
     if (creation === undefined) return say(404, error('resource_not_found', 'Resource not found'))
     const [limit, start] = [Number(searchParams.get('limit') ?? 25), searchParams.get('start')]
@@ -74,7 +85,15 @@ export async function eventNode (t: Test, change: Partial<EventNodeState> = {}):
   }
   const node = await stubNode(t, (request, response) => {
     if (state.held === undefined) answer(request, response)
-    else state.held.then(() => { answer(request, response) }, () => {})
-  }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end(`{"git_hash":"${state.release}"}`) })
+    else {
+      state.held.then(() => {
+        answer(request, response)
+      }, () => {})
+    }
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end(
+      `{"git_hash":"${state.release}"}`
+    )
+  })
   return { ...node, state, page }
 }

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port of the loopback at which nobody listens, and neither does anybody ten thousand above, where a cluster node talks
- * with the others. Both lie below what systems give out by themselves, so that a server that was killed finds its own again.
+ * A port of the loopback at which nobody listens, and neither does anybody ten thousand above, where a cluster node
+ * talks with the others. Both lie below what systems give out by themselves, so that a server that was killed finds its
+ * own again.
  */
 export async function freePort (): Promise<number> {
   for (;;) {
@@ -19,6 +20,8 @@ async function isFree (port: number): Promise<boolean> {
   } catch {
     return false
   }
-  await new Promise(resolve => { probe.close(resolve) })
+  await new Promise(resolve => {
+    probe.close(resolve)
+  })
   return true
 }

@@ -10,15 +10,21 @@ const code = (text: string): string => `\`${text}\``
 /** What docs/metrics.md says of the list of all metrics, as it is to be between its two marks. */
 export function metricsPage (): string {
   const head = '| metric | type | labels | meaning | series at most | one node, no keys |\n|---|---|---|---|---|---|'
-  const sections = Object.entries(metricGroups).map(([title, rows]) => `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`)
+  const sections = Object.entries(metricGroups).map(([title, rows]) =>
+    `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`
+  )
   const total = metricList.reduce((sum, row) => sum + mostSeries(row, oneNode), 0)
   return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`
 }
 
 function lineOf (row: MetricRow): string {
   const type = row.across === undefined ? row.type : `${row.type}, ${row.across}`
-  const labels = Object.entries(row.labels).map(([label, values]) => isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)).join('; ')
-  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${mostSeriesInWords(row)} | ${mostSeries(row, oneNode)} |`
+  const labels = Object.entries(row.labels).map(([label, values]) =>
+    isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)
+  ).join('; ')
+  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${mostSeriesInWords(row)} | ${
+    mostSeries(row, oneNode)
+  } |`
 }
 
 function isInline (values: LabelValues): boolean {
@@ -38,7 +44,10 @@ function lists (): string {
       users.set(key, [...users.get(key) ?? [], name])
     }
   }
-  return `| label | can be | of |\n|---|---|---|\n${[...users].map(([line, of]) => `${line} ${of.length > 3 ? 'all others that have it' : of.map(code).join(', ')} |`).join('\n')}`
+  return `| label | can be | of |\n|---|---|---|\n${
+    [...users].map(([line, of]) => `${line} ${of.length > 3 ? 'all others that have it' : of.map(code).join(', ')} |`)
+      .join('\n')
+  }`
 }
 
 const names = {

@@ -18,7 +18,9 @@ export type Asked = readonly [target: string, how?: Ask]
 /** A folder of its own, which goes with the test. */
 export function folderOf (t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'varve-moving-'))
-  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true })
+  })
   return folder
 }
 
@@ -29,7 +31,11 @@ export function readsOf ({ ledger }: Sandbox, blocks = 20): Asked[] {
   const table = '/v1/tables/0x5eed/item?ledger_version=2000'
   const heights = Array.from({ length: blocks }, (_, at) => 200 + at)
   return [
-    ...heights.flatMap((height): Asked[] => [[`/v1/blocks/by_version/${ledger.block(height).lastVersion}`], [`/v1/blocks/by_version/${ledger.block(height).firstVersion}?with_transactions=true`]]),
+    ...heights.flatMap((
+      height
+    ): Asked[] => [[`/v1/blocks/by_version/${ledger.block(height).lastVersion}`], [
+      `/v1/blocks/by_version/${ledger.block(height).firstVersion}?with_transactions=true`
+    ]]),
     [`/v1/blocks/by_version/${ledger.block(300).firstVersion}`, bcs],
     [`/v1/blocks/by_version/${ledger.block(300).firstVersion}?with_transactions=true`, bcs],
     // Large, and compressed in Redis.
@@ -47,24 +53,43 @@ export function readsOf ({ ledger }: Sandbox, blocks = 20): Asked[] {
 }
 
 /** A varve that shares a Redis, and sees at once where its node stands. */
-export async function sharing (t: Test, nodeUrl: string, redis: { readonly url: string }, change: Parameters<typeof varveAt>[2] = {}): Promise<TestVarve> {
-  return await varveAt(t, nodeUrl, { ...change, cache: { ...change.cache, redis: { url: redis.url, timeoutMs: 5000, ...change.cache?.redis } } })
+export async function sharing (
+  t: Test,
+  nodeUrl: string,
+  redis: { readonly url: string },
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<TestVarve> {
+  return await varveAt(t, nodeUrl, {
+    ...change,
+    cache: { ...change.cache, redis: { url: redis.url, timeoutMs: 5000, ...change.cache?.redis } }
+  })
 }
 
 /** Has a Redis filled by a varve, which is stopped then: with the reads, and blocks that its chain is known by. */
 export async function filled (t: Test, sandbox: Sandbox, redis: RedisProcess, reads: readonly Asked[]): Promise<void> {
   const varve = await sharing(t, sandbox.url, redis)
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('"height"') === true, 'the chain is known by blocks')
+  await until(
+    async () => (await redis.client.hget(control, 'g1'))?.includes('"height"') === true,
+    'the chain is known by blocks'
+  )
   for (const [target, how] of reads) {
     const { headers } = await varve.get(target, how)
-    t.ok([stored, 'varve; fwd=uri-miss; fwd-status=404; stored'].includes(String(headers['cache-status'])), `${target} ${String(headers['cache-status'])}`)
+    t.ok(
+      [stored, 'varve; fwd=uri-miss; fwd-status=404; stored'].includes(String(headers['cache-status'])),
+      `${target} ${String(headers['cache-status'])}`
+    )
   }
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === reads.length, 'all is shared')
+  await until(
+    async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === reads.length,
+    'all is shared'
+  )
   await varve.stop({ drainMs: 0 })
 }
 
 /** A node, a Redis with some of its history, and that as a file. */
-export async function exported (t: Test): Promise<{ node: Sandbox, redis: RedisProcess, file: string, folder: string }> {
+export async function exported (
+  t: Test
+): Promise<{ node: Sandbox, redis: RedisProcess, file: string, folder: string }> {
   const [node, redis] = await Promise.all([nodeOf(t), startRedis(t)])
   await filled(t, node, redis, readsOf(node, 2))
   const folder = folderOf(t)
@@ -79,4 +104,5 @@ export async function entriesIn (redis: RedisProcess): Promise<string[]> {
 }
 
 /** The last line of a run for programs. */
-export const ended = (out: string): Record<string, unknown> => JSON.parse(out.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>
+export const ended = (out: string): Record<string, unknown> =>
+  JSON.parse(out.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>

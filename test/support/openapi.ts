@@ -9,14 +9,28 @@ export interface Came {
   readonly body: Buffer
 }
 
-interface HeaderObject { readonly required: boolean, readonly schema: { readonly type: string } }
-interface ResponseObject { readonly headers?: Record<string, object>, readonly content?: Record<string, object> }
+interface HeaderObject {
+  readonly required: boolean
+  readonly schema: { readonly type: string }
+}
+interface ResponseObject {
+  readonly headers?: Record<string, object>
+  readonly content?: Record<string, object>
+}
 
 /** A document as it is served. */
 export interface OpenApi {
   readonly openapi: string
-  readonly components: { readonly schemas: Record<string, { readonly discriminator?: { readonly propertyName: string, readonly mapping: Record<string, string> } }> }
-  readonly paths: Record<string, Record<string, { readonly operationId: string, readonly responses: Record<string, ResponseObject> }>>
+  readonly components: {
+    readonly schemas: Record<
+      string,
+      { readonly discriminator?: { readonly propertyName: string, readonly mapping: Record<string, string> } }
+    >
+  }
+  readonly paths: Record<
+    string,
+    Record<string, { readonly operationId: string, readonly responses: Record<string, ResponseObject> }>
+  >
 }
 
 // What HTTP itself says of any answer, and is in no document.
@@ -38,14 +52,24 @@ export class Checker {
   }
 
   /** Every operation by its name, with how it is asked. */
-  get operations (): Map<string, { readonly method: string, readonly path: string, readonly responses: Record<string, ResponseObject> }> {
-    return new Map(Object.entries(this.document.paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, { operationId, responses }]) => [operationId, { method, path, responses }])))
+  get operations (): Map<
+    string,
+    { readonly method: string, readonly path: string, readonly responses: Record<string, ResponseObject> }
+  > {
+    return new Map(
+      Object.entries(this.document.paths).flatMap(([path, methods]) =>
+        Object.entries(methods).map((
+          [method, { operationId, responses }]
+        ) => [operationId, { method, path, responses }])
+      )
+    )
   }
 
   /** Every kind of a thing that the document tells apart, as the member that tells it and its value. */
   get kinds (): string[] {
-    const all = Object.values(this.document.components.schemas).flatMap(({ discriminator }) => discriminator === undefined ? [] : [discriminator])
+    const all = Object.values(this.document.components.schemas).flatMap(({ discriminator }) =>
+      discriminator === undefined ? [] : [discriminator]
+    )
     return all.flatMap(({ propertyName, mapping }) => Object.keys(mapping).map(value => `${propertyName} ${value}`))
   }
 
@@ -60,35 +84,62 @@ export class Checker {
   }
 
   #ofHeaders (pointer: string, { headers = {} }: ResponseObject, came: IncomingHttpHeaders): string[] {
-    const declared = new Map(Object.entries(headers).map(([name, header]) => [name.toLowerCase(), this.#resolved<HeaderObject>(`${pointer}/headers/${escaped(name)}`, header)]))
-    const unknown = Object.keys(came).filter(name => !ofHttp.has(name) && !declared.has(name)).map(name => `header ${name} is not spoken of`)
-    return [...unknown, ...[...declared].flatMap(([name, [at, { required, schema }]]) => {
-      const value = came[name]
-      if (value === undefined) return required ? [`header ${name} is missing`] : []
-      return this.#invalid(`${at}/schema`, schema.type === 'integer' && /^[0-9]+$/.test(String(value)) ? Number(value) : value).map(text => `header ${name} ${text}`)
-    })]
+    const declared = new Map(
+      Object.entries(headers).map((
+        [name, header]
+      ) => [name.toLowerCase(), this.#resolved<HeaderObject>(`${pointer}/headers/${escaped(name)}`, header)])
+    )
+    const unknown = Object.keys(came).filter(name => !ofHttp.has(name) && !declared.has(name)).map(name =>
+      `header ${name} is not spoken of`
+    )
+    return [
+      ...unknown,
+      ...[...declared].flatMap(([name, [at, { required, schema }]]) => {
+        const value = came[name]
+        if (value === undefined) return required ? [`header ${name} is missing`] : []
+        return this.#invalid(
+          `${at}/schema`,
+          schema.type === 'integer' && /^[0-9]+$/.test(String(value)) ? Number(value) : value
+        ).map(text => `header ${name} ${text}`)
+      })
+    ]
   }
 
   #ofBody (pointer: string, { content = {} }: ResponseObject, type: string | undefined, body: Buffer): string[] {
     const [essence = ''] = String(type).split(';', 1)
     // What could not be read at all is answered without a word.
-    if (type === undefined && body.length === 0 && Object.keys(content).every(name => name === 'application/json')) return []
+    if (type === undefined && body.length === 0 && Object.keys(content).every(name => name === 'application/json')) {
+      return []
+    }
     if (content[essence] === undefined) return [`content type ${type} is not spoken of`]
-    return this.#invalid(`${pointer}/content/${escaped(essence)}/schema`, essence === 'application/json' ? parsed(body) : body.toString('latin1'))
+    return this.#invalid(
+      `${pointer}/content/${escaped(essence)}/schema`,
+      essence === 'application/json' ? parsed(body) : body.toString('latin1')
+    )
   }
 
   // A pointer with what stands there, where what stands there may be a pointer to somewhere else.
   #resolved<Piece> (pointer: string, piece: object): [string, Piece] {
     if (!('$ref' in piece)) return [pointer, piece as Piece]
     const target = String(piece.$ref).slice(1)
-    return [target, target.split('/').slice(1).reduce<unknown>((from, part) => (from as Record<string, unknown>)[part.replaceAll('~1', '/')], this.document) as Piece]
+    return [
+      target,
+      target.split('/').slice(1).reduce<unknown>(
+        (from, part) => (from as Record<string, unknown>)[part.replaceAll('~1', '/')],
+        this.document
+      ) as Piece
+    ]
   }
 
   #invalid (pointer: string, value: unknown): string[] {
     const validate = this.#compiled.get(pointer) ?? this.#ajv.compile({ $ref: `document#${encodeURI(pointer)}` })
     this.#compiled.set(pointer, validate)
     // Each kind that a thing is not of complains too.
-    return validate(value) ? [] : (validate.errors ?? []).slice(0, 12).map(({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`)
+    return validate(value)
+      ? []
+      : (validate.errors ?? []).slice(0, 12).map(({ instancePath, message, params }) =>
+        `${instancePath} ${message} ${JSON.stringify(params)}`
+      )
   }
 }
 

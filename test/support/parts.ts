@@ -25,20 +25,59 @@ import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 /** The parts of a proxy in front of a node, without listeners, for what only shows in the order of steps. */
 export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Parts } {
   const nothing = (): void => {}
-  const tracker = new Tracker(undefined, () => 0, { onReset: nothing, onShown: () => { arrivals.look() } })
-  const arrivals = new Arrivals(tracker, { now: () => performance.now(), onWaiting: () => { poll.poll().catch(nothing) } })
+  const tracker = new Tracker(undefined, () => 0, {
+    onReset: nothing,
+    onShown: () => {
+      arrivals.look()
+    }
+  })
+  const arrivals = new Arrivals(tracker, {
+    now: () => performance.now(),
+    onWaiting: () => {
+      poll.poll().catch(nothing)
+    }
+  })
   const memory = new Memory(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
-  const streamNames = new StreamNames(() => clock.ms, () => { memory.letGo() })
-  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 5000, maxConcurrent: 64, caFile: null, maxGatheredBytes: 1e6, now: () => performance.now() }, { asked: nothing })
+  const streamNames = new StreamNames(() => clock.ms, () => {
+    memory.letGo()
+  })
+  const node = new LedgerNode({
+    name: 'n',
+    url,
+    headers: {},
+    timeoutMs: 5000,
+    maxConcurrent: 64,
+    caFile: null,
+    maxGatheredBytes: 1e6,
+    now: () => performance.now()
+  }, { asked: nothing })
   const releases = new LiveReleases(() => clock.ms)
-  const member = new Member(node, { now: () => clock.ms, welcome: async () => undefined, isStrange: () => false, recognises: async () => true, hasPeers: () => false })
-  const nodes = new Fleet([member], undefined, releases, { wallClockMs: () => Date.now(), onOldest: nothing, onNobody: async () => {} })
+  const member = new Member(node, {
+    now: () => clock.ms,
+    welcome: async () => undefined,
+    isStrange: () => false,
+    recognises: async () => true,
+    hasPeers: () => false
+  })
+  const nodes = new Fleet([member], undefined, releases, {
+    wallClockMs: () => Date.now(),
+    onOldest: nothing,
+    onNobody: async () => {}
+  })
   const onRelease = (release: string): void => {
     node.runs(release)
     releases.saw(release)
   }
-  const poll = new HeadPoll(async question => await member.ask(question), tracker, { pollMs: 1000, now: () => 0, isDue: () => false, onState: nothing, onRelease })
-  t.teardown(async () => { await node.close() })
+  const poll = new HeadPoll(async question => await member.ask(question), tracker, {
+    pollMs: 1000,
+    now: () => 0,
+    isDue: () => false,
+    onState: nothing,
+    onRelease
+  })
+  t.teardown(async () => {
+    await node.close()
+  })
   return {
     parts: {
       now: () => clock.ms,
@@ -58,10 +97,28 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
       latestFlights: new GatheringFlight(isShareable),
       pruning: new Pruning(),
       nodes,
-      settle: async () => { await poll.poll() },
+      settle: async () => {
+        await poll.poll()
+      },
       renewals: new Renewals(() => clock.ms),
       tally: { notKept: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
-      settings: { isObserving: false, promoteLatest: true, auditShare: 0, stateMs: 0, infoMs: 1000, indexMs: 250, gasMs: 500, waitMs: 0, waitBlocks: 2, eventsTtlMs: 3_600_000, eventsDefault: 25, servePruned: true, answerLocally: true, pinsPages: false, emit: ['node', 'upstream'] }
+      settings: {
+        isObserving: false,
+        promoteLatest: true,
+        auditShare: 0,
+        stateMs: 0,
+        infoMs: 1000,
+        indexMs: 250,
+        gasMs: 500,
+        waitMs: 0,
+        waitBlocks: 2,
+        eventsTtlMs: 3_600_000,
+        eventsDefault: 25,
+        servePruned: true,
+        answerLocally: true,
+        pinsPages: false,
+        emit: ['node', 'upstream']
+      }
     }
   }
 }
@@ -70,5 +127,7 @@ export function partsAt (t: Test, url: string, clock = { ms: 0 }): { parts: Part
 export function readOf (target: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, { eventsDefault: 25 })
+  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, {
+    eventsDefault: 25
+  })
 }

@@ -37,7 +37,14 @@ export interface Rule {
   readonly health: 'ok' | 'err' | 'unknown'
   readonly lastError?: string
   readonly state?: 'inactive' | 'pending' | 'firing'
-  readonly alerts?: ReadonlyArray<{ readonly labels: Record<string, string>, readonly annotations: Record<string, string>, readonly state: string, readonly value: string }>
+  readonly alerts?: ReadonlyArray<
+    {
+      readonly labels: Record<string, string>,
+      readonly annotations: Record<string, string>,
+      readonly state: string,
+      readonly value: string
+    }
+  >
 }
 
 interface Told {
@@ -49,18 +56,25 @@ interface Told {
 /** Starts Debian's Prometheus on the loopback alone; nothing of it is left when the test has ended, however it ends. */
 export async function startPrometheus (t: Test, options: PrometheusOptions): Promise<Prometheus> {
   const folder = await mkdtemp(join(tmpdir(), 'varve-prometheus-'))
-  t.teardown(async () => { await rm(folder, { recursive: true, force: true, maxRetries: 5 }) })
+  t.teardown(async () => {
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  })
   const { targets, interval = '500ms', rules = [], job = 'varve' } = options
-  await writeFile(join(folder, 'prometheus.yml'), stringify({
-    global: { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval },
-    rule_files: rules,
-    scrape_configs: [{ job_name: job, static_configs: [{ targets }] }]
-  }))
-  for (let attempt = 1; ; attempt++) {
+  await writeFile(
+    join(folder, 'prometheus.yml'),
+    stringify({
+      global: { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval },
+      rule_files: rules,
+      scrape_configs: [{ job_name: job, static_configs: [{ targets }] }]
+    })
+  )
+  for (let attempt = 1;; attempt++) {
     const prometheus = new Prometheus(await freePort(), targets.length)
     const fault = await prometheus.start(t, folder)
     if (fault === undefined) return prometheus
-    if (attempt === 20 || !fault.includes('address already in use')) throw new Error(`prometheus did not start:\n${fault}`)
+    if (attempt === 20 || !fault.includes('address already in use')) {
+      throw new Error(`prometheus did not start:\n${fault}`)
+    }
   }
 }
 
@@ -79,9 +93,17 @@ export class Prometheus {
   /** Waits until it answers queries, and tells what it said where it ended instead. */
   async start (t: Test, folder: string): Promise<string | undefined> {
     const child: ChildProcessByStdio<null, null, Readable> = spawn('prometheus', [
-      '--config.file=prometheus.yml', '--storage.tsdb.path=data', `--web.listen-address=127.0.0.1:${this.#port}`
+      '--config.file=prometheus.yml',
+      '--storage.tsdb.path=data',
+      `--web.listen-address=127.0.0.1:${this.#port}`
     ], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
-    const gone = new Promise<void>(resolve => { child.once('exit', () => { resolve() }).once('error', () => { resolve() }) })
+    const gone = new Promise<void>(resolve => {
+      child.once('exit', () => {
+        resolve()
+      }).once('error', () => {
+        resolve()
+      })
+    })
     t.teardown(async () => {
       child.kill('SIGKILL')
       await gone
@@ -107,7 +129,14 @@ export class Prometheus {
 
   /** What an expression is at every step of a span of time, all in seconds. */
   async queryRange (expression: string, span: { start: number, end: number, step: number }): Promise<Series[]> {
-    return seriesOf(await this.#get('query_range', { query: expression, start: String(span.start), end: String(span.end), step: String(span.step) }))
+    return seriesOf(
+      await this.#get('query_range', {
+        query: expression,
+        start: String(span.start),
+        end: String(span.end),
+        step: String(span.step)
+      })
+    )
   }
 
   /** All rules of all files. */
@@ -116,7 +145,10 @@ export class Prometheus {
     return groups.flatMap(({ rules }) => rules)
   }
 
-  /** Waits until what every target tells is stored that was asked for it at or after a time in seconds; Prometheus takes its first look after five seconds. */
+  /**
+   * Waits until what every target tells is stored that was asked for it at or after a time in seconds; Prometheus takes
+   * its first look after five seconds.
+   */
   async scraped (since: number): Promise<void> {
     await until(async () => {
       const up = await this.query(`up == 1 and timestamp(up) >= ${since}`)
@@ -125,7 +157,10 @@ export class Prometheus {
   }
 
   async #get (what: string, parameters: Record<string, string>): Promise<unknown> {
-    const response = await fetch(`${this.url}/api/v1/${what}`, { method: what.startsWith('query') ? 'POST' : 'GET', ...(what.startsWith('query') && { body: new URLSearchParams(parameters) }) })
+    const response = await fetch(`${this.url}/api/v1/${what}`, {
+      method: what.startsWith('query') ? 'POST' : 'GET',
+      ...(what.startsWith('query') && { body: new URLSearchParams(parameters) })
+    })
     const told = await response.json() as { status: string, error?: string, data: unknown }
     if (told.status !== 'success') throw new Error(`${told.error ?? 'no reason told'}: ${JSON.stringify(parameters)}`)
     return told.data
@@ -135,7 +170,10 @@ export class Prometheus {
 function seriesOf (data: unknown): Series[] {
   const { resultType, result } = data as { resultType: string, result: Told[] | [number, string] }
   if (resultType === 'scalar') return [{ labels: {}, points: [pointOf(result as [number, string])] }]
-  return (result as Told[]).map(({ metric = {}, value, values }) => ({ labels: metric, points: (values ?? (value === undefined ? [] : [value])).map(pointOf) }))
+  return (result as Told[]).map(({ metric = {}, value, values }) => ({
+    labels: metric,
+    points: (values ?? (value === undefined ? [] : [value])).map(pointOf)
+  }))
 }
 
 // Prometheus writes what JSON has no number for in words of its own.

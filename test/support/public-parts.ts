@@ -11,7 +11,10 @@ import { Cors } from '../../src/http/cors.js'
 import { Drain } from '../../src/http/drain.js'
 import { type PublicParts } from '../../src/http/reply.js'
 
-/** What a public listener is made of around the parts of a test, as the default configuration has it but for what is changed. */
+/**
+ * What a public listener is made of around the parts of a test, as the default configuration has it but for what is
+ * changed.
+ */
 export function publicPartsOf (parts: Parts, change: Partial<PublicParts> = {}): PublicParts {
   const config = configSchema.parse({})
   return {
@@ -25,7 +28,10 @@ export function publicPartsOf (parts: Parts, change: Partial<PublicParts> = {}):
     isSandbox: false,
     drain: new Drain(),
     cors: new Cors('*'),
-    clients: new ClientConnections({ connections: Infinity, inFlightBytes: Infinity }, { cut: () => {}, onFull: () => {} }),
+    clients: new ClientConnections({ connections: Infinity, inFlightBytes: Infinity }, {
+      cut: () => {},
+      onFull: () => {}
+    }),
     ...change
   }
 }

@@ -2,17 +2,28 @@ import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
 /** Sends raw bytes and gathers all that comes back until the connection is closed, or until `enough` of it has come. */
-export async function sendRaw (base: string, bytes: string | Buffer, enough?: (text: string) => boolean): Promise<string> {
+export async function sendRaw (
+  base: string,
+  bytes: string | Buffer,
+  enough?: (text: string) => boolean
+): Promise<string> {
   return await new Promise((resolve, reject) => {
     const { hostname, port, protocol } = new URL(base)
-    const socket = protocol === 'https:' ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false }) : connect(Number(port), hostname)
+    const socket = protocol === 'https:'
+      ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
+      : connect(Number(port), hostname)
     let text = ''
-    socket.on('error', error => { if (text === '' && (error as NodeJS.ErrnoException).code !== 'ECONNRESET') reject(error); else resolve(text) })
+    socket.on('error', error => {
+      if (text === '' && (error as NodeJS.ErrnoException).code !== 'ECONNRESET') reject(error)
+      else resolve(text)
+    })
     socket.on('data', chunk => {
       text += chunk.toString('latin1')
       if (enough?.(text) === true) socket.destroy()
     })
-    socket.on('close', () => { resolve(text) })
+    socket.on('close', () => {
+      resolve(text)
+    })
     socket.write(bytes)
   })
 }

@@ -10,22 +10,29 @@ export interface Recording {
   readonly file: string
   readonly command: Command
   /** What it has written so far of what was asked, the index that it asks for by itself apart. */
-  pairs (): Pair[]
+  pairs(): Pair[]
   /** Ends it as Ctrl-C does, with its code. */
-  end (): Promise<number>
+  end(): Promise<number>
 }
 
 /** A replayed node that runs in this process. */
 export interface Replayed {
   readonly url: string
   readonly command: Command
-  end (): Promise<number>
+  end(): Promise<number>
 }
 
 /** Records what a node is asked. */
-export async function recorded (t: Test, nodeUrl: string, flags: readonly string[] = [], environment: Record<string, string> = {}): Promise<Recording> {
+export async function recorded (
+  t: Test,
+  nodeUrl: string,
+  flags: readonly string[] = [],
+  environment: Record<string, string> = {}
+): Promise<Recording> {
   const file = join(t.testdir(), 'report.jsonl')
-  const command = start(t, ['record', '--upstream', nodeUrl, '--out', file, '--listen', '127.0.0.1:0', ...flags], { environment })
+  const command = start(t, ['record', '--upstream', nodeUrl, '--out', file, '--listen', '127.0.0.1:0', ...flags], {
+    environment
+  })
   const [, url = ''] = await command.saw(/varve record: (\S+) passes on/)
   return { url, file, command, pairs: () => pairsIn(file), end: async () => await ended(command) }
 }

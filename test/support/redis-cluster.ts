@@ -6,7 +6,8 @@ import { type RedisOptions, startRedis } from './redis-server.js'
 import { until } from './until.js'
 
 /** What may be different from a cluster without a password. */
-export interface ClusterOptions extends Pick<RedisOptions, 'password' | 'tls' | 'maxmemory' | 'maxmemoryPolicy' | 'args'> {
+export interface ClusterOptions
+  extends Pick<RedisOptions, 'password' | 'tls' | 'maxmemory' | 'maxmemoryPolicy' | 'args'> {
   /** After how long its nodes take one of them for dead. */
   readonly nodeTimeoutMs?: number
 }
@@ -17,13 +18,23 @@ const slots = 16_384
 export async function startCluster (t: Test, options: ClusterOptions = {}): Promise<RedisCluster> {
   const { nodeTimeoutMs = 1000, args = [], ...rest } = options
   const own = [
-    '--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf', '--cluster-node-timeout', String(nodeTimeoutMs),
-    '--cluster-require-full-coverage', 'no', '--cluster-announce-ip', '127.0.0.1',
+    '--cluster-enabled',
+    'yes',
+    '--cluster-config-file',
+    'nodes.conf',
+    '--cluster-node-timeout',
+    String(nodeTimeoutMs),
+    '--cluster-require-full-coverage',
+    'no',
+    '--cluster-announce-ip',
+    '127.0.0.1',
     ...(options.tls === true ? ['--tls-cluster', 'yes'] : [])
   ]
   const nodes = await Promise.all([0, 1, 2].map(async () => await startRedis(t, { ...rest, args: [...own, ...args] })))
   const cluster = new RedisCluster(nodes, options)
-  t.teardown(() => { cluster.hangUp() })
+  t.teardown(() => {
+    cluster.hangUp()
+  })
   await cluster.meet()
   return cluster
 }
@@ -39,7 +50,9 @@ export class RedisCluster {
     this.#options = options
   }
 
-  get hosts (): string[] { return this.nodes.map(node => node.host) }
+  get hosts (): string[] {
+    return this.nodes.map(node => node.host)
+  }
 
   /** For the test's own looks. */
   get client (): Cluster {
@@ -65,7 +78,9 @@ export class RedisCluster {
       await client.cluster('SET-CONFIG-EPOCH', nth + 1)
       await client.cluster('ADDSLOTS', ...own)
     }))
-    for (const { client } of this.nodes) for (const { port } of this.nodes) await client.cluster('MEET', '127.0.0.1', port)
+    for (const { client } of this.nodes) {
+      for (const { port } of this.nodes) await client.cluster('MEET', '127.0.0.1', port)
+    }
     await this.untilWell()
   }
 
@@ -103,14 +118,18 @@ export class RedisCluster {
 
   /** The keys on all living nodes. */
   async keys (pattern = '*'): Promise<string[]> {
-    return (await Promise.all(this.nodes.filter(node => node.isRunning).map(async ({ client }) => await client.keys(pattern)))).flat().sort()
+    return (await Promise.all(
+      this.nodes.filter(node => node.isRunning).map(async ({ client }) => await client.keys(pattern))
+    )).flat().sort()
   }
 
   /** Moves a slot with its keys while clients go on; `half` runs while both nodes have a part in it. */
   async moveSlot (slot: number, from: number, to: number, half?: () => Promise<void>): Promise<void> {
     const source = this.node(from)
     const target = this.node(to)
-    const [sourceId, targetId] = await Promise.all([source, target].map(async ({ client }) => await client.cluster('MYID')))
+    const [sourceId, targetId] = await Promise.all(
+      [source, target].map(async ({ client }) => await client.cluster('MYID'))
+    )
     await target.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(sourceId))
     await source.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(targetId))
     await half?.()
@@ -118,11 +137,23 @@ export class RedisCluster {
     for (;;) {
       const keys = await source.client.cluster('GETKEYSINSLOT', slot, 100)
       if (keys.length === 0) break
-      await source.client.call('MIGRATE', '127.0.0.1', target.port, '', 0, 5000, ...(password === undefined ? [] : ['AUTH', password]), 'KEYS', ...keys)
+      await source.client.call(
+        'MIGRATE',
+        '127.0.0.1',
+        target.port,
+        '',
+        0,
+        5000,
+        ...(password === undefined ? [] : ['AUTH', password]),
+        'KEYS',
+        ...keys
+      )
     }
     // The new owner first, so that the slot is never nobody's.
     const rest = this.nodes.filter(node => node !== source && node !== target && node.isRunning)
-    for (const { client } of [target, source, ...rest]) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(targetId))
+    for (const { client } of [target, source, ...rest]) {
+      await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(targetId))
+    }
   }
 
   node (nth: number): RedisProcess {

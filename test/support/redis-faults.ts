@@ -13,7 +13,7 @@ export interface Sharers {
   readonly one: TestVarve
   readonly other: TestVarve
   /** A read of history that nobody has asked for before. */
-  fresh (): string
+  fresh(): string
 }
 
 /** How Redis is reached. */
@@ -30,10 +30,17 @@ let count = 0
 
 /** Starts two replicas at one Redis, however it is reached. */
 export async function sharersAt (t: Test, redis: RedisChange): Promise<Sharers> {
-  const node = await stubNode(t, (request, response) => { ok(response, bodyOf(request.url ?? '')) })
+  const node = await stubNode(t, (request, response) => {
+    ok(response, bodyOf(request.url ?? ''))
+  })
   const one = await varveAt(t, node.url, { cache: { redis } })
   const other = await varveAt(t, node.url, { cache: { redis } })
-  return { node, one, other, fresh: () => `/v1/accounts/0x${(++count).toString(16).padStart(64, 'f')}/modules?ledger_version=500` }
+  return {
+    node,
+    one,
+    other,
+    fresh: () => `/v1/accounts/0x${(++count).toString(16).padStart(64, 'f')}/modules?ledger_version=500`
+  }
 }
 
 /** What the node says to a target: its own text, so that an answer of another read would show. */
@@ -41,7 +48,9 @@ function bodyOf (target: string): string {
   return JSON.stringify([target])
 }
 
-/** Reads one after another, each new; every answer must be the node's own, and what was waited for the slowest is told. */
+/**
+ * Reads one after another, each new; every answer must be the node's own, and what was waited for the slowest is told.
+ */
 export async function slowestOf (t: Test, varve: TestVarve, targets: readonly string[]): Promise<number> {
   let slowest = 0
   for (const target of targets) {
@@ -72,7 +81,10 @@ export async function sharesNow (t: Test, { node, one, other, fresh }: Sharers, 
   t.equal(node.asked.filter(asked => asked.endsWith(target)).length, 1, 'the node was asked for it once')
 }
 
-/** Waits until what one replica reads is had by the other from Redis again: while servers change places, a write may go to one that loses it. */
+/**
+ * Waits until what one replica reads is had by the other from Redis again: while servers change places, a write may go
+ * to one that loses it.
+ */
 export async function untilShared ({ one, other, fresh }: Sharers): Promise<void> {
   await until(async () => {
     const target = fresh()
@@ -96,7 +108,11 @@ export async function isUp (varve: TestVarve): Promise<boolean> {
 /** What the errors of Redis are counted under, and how many of them. */
 export async function errorsOf (varve: TestVarve): Promise<Record<string, number>> {
   const { body } = await ask(varve.adminUrl, '/metrics')
-  return Object.fromEntries([...body.matchAll(/^varve_redis_errors_total\{operation="(\w+)"\} (\d+)$/gm)].map(([, name = '', count]) => [name, Number(count)]))
+  return Object.fromEntries(
+    [...body.matchAll(/^varve_redis_errors_total\{operation="(\w+)"\} (\d+)$/gm)].map((
+      [, name = '', count]
+    ) => [name, Number(count)])
+  )
 }
 
 /** What the replica says of itself to whoever balances its load. */
@@ -113,7 +129,11 @@ export async function isDegraded (t: Test, varve: TestVarve, by: RegExp): Promis
 }
 
 /** Two replicas at a cluster, with entries on all of its nodes that one of them has in memory. */
-export async function clusterWith (t: Test, count: number, options: ClusterOptions = {}): Promise<{ cluster: RedisCluster, sharers: Sharers, targets: string[] }> {
+export async function clusterWith (
+  t: Test,
+  count: number,
+  options: ClusterOptions = {}
+): Promise<{ cluster: RedisCluster, sharers: Sharers, targets: string[] }> {
   const cluster = await startCluster(t, options)
   const sharers = await sharersAt(t, { cluster: cluster.hosts, timeoutMs })
   const { one, other, fresh } = sharers
@@ -125,7 +145,11 @@ export async function clusterWith (t: Test, count: number, options: ClusterOptio
 }
 
 /** Reads new targets without a pause, several at a time, until told to stop; every answer must be the node's. */
-export function readOn (t: Test, varve: TestVarve, fresh: () => string): { stop: () => Promise<{ reads: number, wrong: number, slowest: number }> } {
+export function readOn (
+  t: Test,
+  varve: TestVarve,
+  fresh: () => string
+): { stop: () => Promise<{ reads: number, wrong: number, slowest: number }> } {
   const stopped = new AbortController()
   let [reads, wrong, slowest] = [0, 0, 0]
   // What the whole process stood still is no cost of Redis.

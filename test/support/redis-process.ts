@@ -53,29 +53,42 @@ export class RedisProcess {
     this.#port = port
   }
 
-  get port (): number { return this.#port }
+  get port (): number {
+    return this.#port
+  }
 
-  get host (): string { return `127.0.0.1:${this.#port}` }
+  get host (): string {
+    return `127.0.0.1:${this.#port}`
+  }
 
   /** Where it listens, with its password. */
   get url (): string {
     const { password, tls } = this.#launch
-    return `${tls === true ? 'rediss' : 'redis'}://${password === undefined ? '' : `:${encodeURIComponent(password)}@`}${this.host}`
+    return `${tls === true ? 'rediss' : 'redis'}://${
+      password === undefined ? '' : `:${encodeURIComponent(password)}@`
+    }${this.host}`
   }
 
-  get pid (): number | undefined { return this.#child?.pid }
+  get pid (): number | undefined {
+    return this.#child?.pid
+  }
 
-  get isRunning (): boolean { return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null }
+  get isRunning (): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
+  }
 
   /** For the test's own looks. It comes back when the server does, and its faults are those of its commands alone. */
   get client (): Redis {
-    this.#client ??= new Redis(this.url, { retryStrategy: () => 20, ...(this.#launch.tls === true && { tls: { ca: certificate } }) }).on('error', () => {})
+    this.#client ??= new Redis(this.url, {
+      retryStrategy: () => 20,
+      ...(this.#launch.tls === true && { tls: { ca: certificate } })
+    }).on('error', () => {})
     return this.#client
   }
 
   /** Starts it; the first time it lays its files and takes another port where its own was taken meanwhile. */
   async start (): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1;; attempt++) {
       if (!this.#hasRun) await this.#layFiles()
       const fault = await this.#spawn()
       if (fault === undefined) break
@@ -107,10 +120,14 @@ export class RedisProcess {
   }
 
   /** Makes it hang with its connections open: the system still takes bytes for it, and nothing comes back. */
-  freeze (): void { this.#child?.kill('SIGSTOP') }
+  freeze (): void {
+    this.#child?.kill('SIGSTOP')
+  }
 
   /** Lets it go on. */
-  thaw (): void { this.#child?.kill('SIGCONT') }
+  thaw (): void {
+    this.#child?.kill('SIGCONT')
+  }
 
   /** Closes the client of the test. */
   hangUp (): void {
@@ -119,14 +136,21 @@ export class RedisProcess {
   }
 
   async #layFiles (): Promise<void> {
-    for (const [name, text] of Object.entries(this.#launch.files?.(this.#port) ?? {})) await writeFile(join(this.folder, name), text)
+    for (const [name, text] of Object.entries(this.#launch.files?.(this.#port) ?? {})) {
+      await writeFile(join(this.folder, name), text)
+    }
   }
 
   /** Waits until it takes connections, and answers what it said where it ended instead. */
   async #spawn (): Promise<string | undefined> {
-    const child = spawn('redis-server', [...this.#launch.args(this.#port)], { cwd: this.folder, stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn('redis-server', [...this.#launch.args(this.#port)], {
+      cwd: this.folder,
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
     this.#child = child
-    this.#gone = new Promise(resolve => { child.once('exit', resolve).once('error', resolve) })
+    this.#gone = new Promise(resolve => {
+      child.once('exit', resolve).once('error', resolve)
+    })
     await once(child, 'spawn')
     killWithUs(child, this.folder)
     const said: string[] = []

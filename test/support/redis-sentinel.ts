@@ -4,7 +4,8 @@ import { listenAt, type RedisOptions, startRedis, tlsFiles } from './redis-serve
 import { until } from './until.js'
 
 /** What may be different from one master with one replica and no passwords. */
-export interface SentinelOptions extends Pick<RedisOptions, 'password' | 'tls' | 'maxmemory' | 'maxmemoryPolicy' | 'args'> {
+export interface SentinelOptions
+  extends Pick<RedisOptions, 'password' | 'tls' | 'maxmemory' | 'maxmemoryPolicy' | 'args'> {
   readonly replicas?: 1 | 2
   /** The sentinels' own password. */
   readonly sentinelPassword?: string
@@ -18,14 +19,21 @@ const name = 'varve'
 export async function startSentinel (t: Test, options: SentinelOptions = {}): Promise<RedisSentinel> {
   const { replicas = 1, sentinelPassword, downAfterMs = 500, ...rest } = options
   const master = await startRedis(t, rest)
-  const followers = await Promise.all(Array.from({ length: replicas }, async () => await startRedis(t, { ...rest, replicaOf: master })))
-  const sentinels = await Promise.all([1, 2, 3].map(async () => await startProcess(t, {
-    tls: rest.tls,
-    password: sentinelPassword,
-    ready: /Sentinel ID is/,
-    files: port => ({ ...(rest.tls === true ? tlsFiles : {}), 'sentinel.conf': configOf(port, master, options, downAfterMs) }),
-    args: () => ['sentinel.conf', '--sentinel']
-  })))
+  const followers = await Promise.all(
+    Array.from({ length: replicas }, async () => await startRedis(t, { ...rest, replicaOf: master }))
+  )
+  const sentinels = await Promise.all([1, 2, 3].map(async () =>
+    await startProcess(t, {
+      tls: rest.tls,
+      password: sentinelPassword,
+      ready: /Sentinel ID is/,
+      files: port => ({
+        ...(rest.tls === true ? tlsFiles : {}),
+        'sentinel.conf': configOf(port, master, options, downAfterMs)
+      }),
+      args: () => ['sentinel.conf', '--sentinel']
+    })
+  ))
   const set = new RedisSentinel([master, ...followers], sentinels)
   await set.meet()
   return set
@@ -48,29 +56,53 @@ export class RedisSentinel {
   }
 
   /** Where the sentinels are. */
-  get hosts (): string[] { return this.sentinels.map(sentinel => sentinel.host) }
+  get hosts (): string[] {
+    return this.sentinels.map(sentinel => sentinel.host)
+  }
 
   /** The master that the last finished failover left. */
-  get master (): RedisProcess { return this.#master }
+  get master (): RedisProcess {
+    return this.#master
+  }
 
-  get replicas (): RedisProcess[] { return this.servers.filter(server => server !== this.#master) }
+  get replicas (): RedisProcess[] {
+    return this.servers.filter(server => server !== this.#master)
+  }
 
   /** Lets the sentinels find one another and the replicas. */
   async meet (): Promise<void> {
     // Redis 7 can be told to talk more often; before it this takes two seconds.
-    const hurry = ['publish-period', '200', 'info-period', '500', 'slave-reconf-timeout', '1000', 'tilt-period', '1000', 'min-link-reconnect-period', '1000']
+    const hurry = [
+      'publish-period',
+      '200',
+      'info-period',
+      '500',
+      'slave-reconf-timeout',
+      '1000',
+      'tilt-period',
+      '1000',
+      'min-link-reconnect-period',
+      '1000'
+    ]
     for (const { client } of this.sentinels) await client.call('SENTINEL', 'DEBUG', ...hurry).catch(() => {})
     await until(async () => {
-      const views = await Promise.all(this.sentinels.map(async ({ client }) => await client.call('SENTINEL', 'MASTER', name) as string[]))
+      const views = await Promise.all(
+        this.sentinels.map(async ({ client }) => await client.call('SENTINEL', 'MASTER', name) as string[])
+      )
       const others = String(this.sentinels.length - 1)
-      return views.every(view => valueIn(view, 'num-other-sentinels') === others && valueIn(view, 'num-slaves') === String(this.replicas.length)) &&
+      return views.every(view =>
+        valueIn(view, 'num-other-sentinels') === others && valueIn(view, 'num-slaves') === String(this.replicas.length)
+      ) &&
         (await Promise.all(this.sentinels.map(async sentinel => await this.#hasQuorum(sentinel)))).every(Boolean)
     }, 'the sentinels know one another and the replicas')
   }
 
   /** Makes the sentinels announce another master while the old one lives, which becomes its replica. */
   async failover (): Promise<void> {
-    await until(async () => await this.#living().client.call('SENTINEL', 'FAILOVER', name) === 'OK', 'a sentinel begins a failover')
+    await until(
+      async () => await this.#living().client.call('SENTINEL', 'FAILOVER', name) === 'OK',
+      'a sentinel begins a failover'
+    )
     await this.untilMoved()
   }
 
@@ -84,7 +116,11 @@ export class RedisSentinel {
   async untilMoved (): Promise<void> {
     await until(async () => {
       const living = this.sentinels.filter(sentinel => sentinel.isRunning)
-      const ports = await Promise.all(living.map(async ({ client }) => (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name) as string[])[1]))
+      const ports = await Promise.all(
+        living.map(async ({ client }) =>
+          (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name) as string[])[1]
+        )
+      )
       const next = this.servers.find(({ port }) => String(port) === ports[0])
       if (next === undefined || next === this.#master || ports.some(port => port !== ports[0])) return false
       if (!(await next.client.info('replication')).includes('role:master')) return false
@@ -104,7 +140,12 @@ export class RedisSentinel {
   }
 }
 
-function configOf (port: number, master: RedisProcess, { password, tls = false, sentinelPassword }: SentinelOptions, downAfterMs: number): string {
+function configOf (
+  port: number,
+  master: RedisProcess,
+  { password, tls = false, sentinelPassword }: SentinelOptions,
+  downAfterMs: number
+): string {
   const listen = listenAt(port, tls).join(' ').split(/ ?--/).filter(line => line !== '')
   return [
     ...listen,
@@ -112,7 +153,9 @@ function configOf (port: number, master: RedisProcess, { password, tls = false, 
     `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
     `sentinel failover-timeout ${name} 3000`,
     ...(password === undefined ? [] : [`sentinel auth-pass ${name} ${password}`]),
-    ...(sentinelPassword === undefined ? [] : [`requirepass ${sentinelPassword}`, `sentinel sentinel-pass ${sentinelPassword}`]),
+    ...(sentinelPassword === undefined
+      ? []
+      : [`requirepass ${sentinelPassword}`, `sentinel sentinel-pass ${sentinelPassword}`]),
     ''
   ].join('\n')
 }

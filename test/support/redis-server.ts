@@ -17,9 +17,12 @@ export interface RedisOptions {
   readonly args?: readonly string[]
 }
 
-/** Starts a real redis-server and waits until it takes connections; the set-up script has seen to it that there is one. */
+/**
+ * Starts a real redis-server and waits until it takes connections; the set-up script has seen to it that there is one.
+ */
 export async function startRedis (t: Test, options: RedisOptions = {}): Promise<RedisProcess> {
-  const { port, password, tls = false, maxmemory = '64mb', maxmemoryPolicy = 'allkeys-lru', replicaOf, args = [] } = options
+  const { port, password, tls = false, maxmemory = '64mb', maxmemoryPolicy = 'allkeys-lru', replicaOf, args = [] } =
+    options
   const redis = await startProcess(t, {
     port,
     password,
@@ -28,10 +31,19 @@ export async function startRedis (t: Test, options: RedisOptions = {}): Promise<
     files: () => tls ? tlsFiles : {},
     args: port => [
       ...listenAt(port, tls),
-      '--save', '', '--appendonly', 'no',
+      '--save',
+      '',
+      '--appendonly',
+      'no',
       // Replicas need not wait for one another.
-      '--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0',
-      '--maxmemory', maxmemory, '--maxmemory-policy', maxmemoryPolicy,
+      '--repl-diskless-sync',
+      'yes',
+      '--repl-diskless-sync-delay',
+      '0',
+      '--maxmemory',
+      maxmemory,
+      '--maxmemory-policy',
+      maxmemoryPolicy,
       ...(password === undefined ? [] : ['--requirepass', password, '--masterauth', password]),
       ...(replicaOf === undefined ? [] : ['--replicaof', '127.0.0.1', String(replicaOf.port)]),
       ...args
@@ -63,8 +75,21 @@ export async function untilFollowing (redis: RedisProcess, master: RedisProcess)
 export function listenAt (port: number, tls: boolean): string[] {
   const plain = ['--bind', '127.0.0.1', '--port', tls ? '0' : String(port)]
   if (!tls) return plain
-  return [...plain, '--tls-port', String(port), '--tls-replication', 'yes', '--tls-auth-clients', 'no',
-    '--tls-cert-file', 'certificate.pem', '--tls-key-file', 'key.pem', '--tls-ca-cert-file', 'certificate.pem']
+  return [
+    ...plain,
+    '--tls-port',
+    String(port),
+    '--tls-replication',
+    'yes',
+    '--tls-auth-clients',
+    'no',
+    '--tls-cert-file',
+    'certificate.pem',
+    '--tls-key-file',
+    'key.pem',
+    '--tls-ca-cert-file',
+    'certificate.pem'
+  ]
 }
 
 /** What a server with TLS finds in its folder. */

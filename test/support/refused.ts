@@ -4,7 +4,8 @@ import { type Spelled } from './requests.js'
 /** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
 export function isRefused ({ status, headers, body }: Got): boolean {
   if (headers['x-aptos-ledger-version'] !== undefined) return false
-  return status === 405 || status === 415 || status === 411 || (status === 404 && body.includes('"web_framework_error"')) || status === 400
+  return status === 405 || status === 415 || status === 411 ||
+    (status === 404 && body.includes('"web_framework_error"')) || status === 400
 }
 
 const known = new Set(['ledger_version', 'start', 'limit', 'with_transactions'])
@@ -15,7 +16,9 @@ const known = new Set(['ledger_version', 'start', 'limit', 'with_transactions'])
  */
 export function isOnPurpose ({ target, body }: Spelled): boolean {
   if (/\?.*%25/.test(target)) return true
-  const names = [...new URLSearchParams(`?${target.slice(target.indexOf('?') + 1)}`).keys()].filter(name => known.has(name))
+  const names = [...new URLSearchParams(`?${target.slice(target.indexOf('?') + 1)}`).keys()].filter(name =>
+    known.has(name)
+  )
   return new Set(names).size < names.length || hasRepeatedMember(body ?? '')
 }
 

@@ -13,7 +13,9 @@ export const at = (version: bigint | number): string => `/v1/blocks/by_version/$
 /** Starts the embedded node with its growth in the test's hand. */
 export async function nodeOf (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   return sandbox
 }
 
@@ -42,5 +44,8 @@ export async function allLooked (redis: RedisProcess): Promise<void> {
 
 /** Waits until so many entries were written to Redis by a replica. */
 export async function written (varve: TestVarve, entries: number): Promise<void> {
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries, `${entries} written to Redis`)
+  await until(
+    async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries,
+    `${entries} written to Redis`
+  )
 }

@@ -4,7 +4,9 @@ import { ask } from './client.js'
 export interface Scraped {
   readonly type: string
   readonly help: string
-  readonly series: ReadonlyArray<{ readonly name: string, readonly labels: Readonly<Record<string, string>>, readonly value: number }>
+  readonly series: ReadonlyArray<
+    { readonly name: string, readonly labels: Readonly<Record<string, string>>, readonly value: number }
+  >
 }
 
 /** What GET /metrics shows, by the names of the metrics; a line that cannot be read is thrown. */
@@ -18,7 +20,13 @@ export async function scrape (adminUrl: string): Promise<Map<string, Scraped>> {
       const [, name = '', labels = '', value = ''] = /^([a-z0-9_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
       const owner = metrics.get(name) ?? metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''))
       if (owner === undefined) throw new Error(`no metric that this is a series of: ${line}`)
-      owner.series.push({ name, labels: Object.fromEntries([...labels.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', text = '']) => [label, text])), value: Number(value) })
+      owner.series.push({
+        name,
+        labels: Object.fromEntries(
+          [...labels.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', text = '']) => [label, text])
+        ),
+        value: Number(value)
+      })
     }
   }
   return metrics

@@ -9,23 +9,35 @@ import { type TestVarve, varveAt } from './varve.js'
 export interface Several {
   readonly nodes: readonly Sandbox[]
   readonly varve: TestVarve
-  get (target: string): Promise<Got>
-  /** How often each was asked for data since it was looked at last: anything but where it stands and by which blocks it is known. */
-  asked (): number[]
+  get(target: string): Promise<Got>
+  /**
+   * How often each was asked for data since it was looked at last: anything but where it stands and by which blocks it
+   * is known.
+   */
+  asked(): number[]
   /** Which of them are up, as an operator sees it. */
-  up (): Promise<string>
+  up(): Promise<string>
   /** What is told of one on /status.json. */
-  told (name: string): Promise<Record<string, unknown>>
+  told(name: string): Promise<Record<string, unknown>>
 }
 
 /** Starts nodes with a long history that does not grow, and varve in front of them when it has heard of each. */
-export async function several (t: Test, each: SandboxOptions[], change: Parameters<typeof varveAt>[2] = {}, upstream: object = {}): Promise<Several> {
+export async function several (
+  t: Test,
+  each: SandboxOptions[],
+  change: Parameters<typeof varveAt>[2] = {},
+  upstream: object = {}
+): Promise<Several> {
   const nodes = await Promise.all(each.map(async options => await nodeOf(t, { prunedBlocks: 0, ...options })))
   return await heard(await inFrontOf(t, nodes, change, upstream))
 }
 
 /** Two equal ones, of which the first is asked first, since the other takes its time. */
-export async function pair (t: Test, upstream: object = {}, change: Parameters<typeof varveAt>[2] = {}): Promise<Several> {
+export async function pair (
+  t: Test,
+  upstream: object = {},
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<Several> {
   const nodes = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
   // Whoever takes no longer than a busy machine may take by itself could be the one that was heard first.
   const first = nodes[1]?.faults.add({ kind: 'slow', ms: 100 })
@@ -36,28 +48,42 @@ export async function pair (t: Test, upstream: object = {}, change: Parameters<t
 }
 
 async function heard (served: Several): Promise<Several> {
-  await until(async () => !(await ask(served.varve.adminUrl, '/readyz')).body.includes('not been heard of'), 'each was heard of')
+  await until(
+    async () => !(await ask(served.varve.adminUrl, '/readyz')).body.includes('not been heard of'),
+    'each was heard of'
+  )
   served.asked()
   return served
 }
 
 /** The same with nodes that run already, from before the first word of any of them. */
-export async function inFrontOf (t: Test, nodes: readonly Sandbox[], change: Parameters<typeof varveAt>[2] = {}, upstream: object = {}): Promise<Several> {
+export async function inFrontOf (
+  t: Test,
+  nodes: readonly Sandbox[],
+  change: Parameters<typeof varveAt>[2] = {},
+  upstream: object = {}
+): Promise<Several> {
   const upstreams = nodes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 4000, ...upstream })) as never
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 }, ...change })
   return {
     nodes,
     varve,
     get: async target => await varve.get(target),
-    asked: () => nodes.map(({ asked }) => {
-      const { index = 0, block_by_height: marks = 0 } = asked.counts
-      const count = asked.total - index - marks
-      asked.reset()
-      return count
-    }),
-    up: async () => (await Promise.all(nodes.map(async (_node, at) => await varve.metric(`varve_upstream_up{upstream="n${at + 1}"}`)))).join(),
+    asked: () =>
+      nodes.map(({ asked }) => {
+        const { index = 0, block_by_height: marks = 0 } = asked.counts
+        const count = asked.total - index - marks
+        asked.reset()
+        return count
+      }),
+    up: async () =>
+      (await Promise.all(
+        nodes.map(async (_node, at) => await varve.metric(`varve_upstream_up{upstream="n${at + 1}"}`))
+      )).join(),
     told: async name => {
-      const { upstreams: all } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { upstreams: Array<Record<string, unknown>> }
+      const { upstreams: all } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+        upstreams: Array<Record<string, unknown>>
+      }
       return all.find(one => one['name'] === name) ?? {}
     }
   }

@@ -9,7 +9,7 @@ export interface ShapedLink {
   /** The address of this side. */
   readonly host: string
   /** Runs a program of Node's on the other side; resolves with what it printed. */
-  node (program: string, ...args: string[]): Promise<string>
+  node(program: string, ...args: string[]): Promise<string>
 }
 
 /** Makes a link whose way out of this side is shaped to a rate; the reason where the system does not let us. */

@@ -15,19 +15,41 @@ export interface TestStore extends SharedStore {
 export async function storeAt (t: Test, url: string, change: Partial<SharedOptions> = {}): Promise<TestStore> {
   const counts = { written: 0, corrupt: 0, failed: 0 }
   const now = (): number => performance.now()
-  const place = { url, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, ca: undefined }
+  const place = {
+    url,
+    cluster: [],
+    sentinel: { name: null, hosts: [], password: null },
+    username: null,
+    password: null,
+    tls: false,
+    ca: undefined
+  }
   const link = new RedisLink(clientFor(place), {
     timeoutMs: 1000,
     probeKey: 'varve:1:probe',
     now,
-    tally: { redisAsked: () => {}, redisFailed: () => { counts.failed++ } },
-    onUp: () => { store.resume() },
+    tally: {
+      redisAsked: () => {},
+      redisFailed: () => {
+        counts.failed++
+      }
+    },
+    onUp: () => {
+      store.resume()
+    },
     onDown: () => {}
   })
   const store: SharedStore = new SharedStore(link, {
     keyPrefix: 'varve',
     ttlSeconds: 1000,
-    tally: { wroteShared: () => { counts.written++ }, foundCorrupt: () => { counts.corrupt++ } },
+    tally: {
+      wroteShared: () => {
+        counts.written++
+      },
+      foundCorrupt: () => {
+        counts.corrupt++
+      }
+    },
     now,
     isAgreed: () => true,
     ...change

@@ -6,7 +6,9 @@ import { type Test } from 'tap'
 /** Starts a network between a test and a server, as bad as the test wants it; it begins as a good one. */
 export async function slowRedis (t: Test, behind: { readonly port: number, readonly url: string }): Promise<SlowRedis> {
   const slow = new SlowRedis(behind)
-  t.teardown(async () => { await slow.close() })
+  t.teardown(async () => {
+    await slow.close()
+  })
   await slow.listen()
   return slow
 }
@@ -33,21 +35,33 @@ export class SlowRedis {
 
   constructor (behind: { readonly port: number, readonly url: string }) {
     this.#behind = behind
-    this.#server = createServer(client => { this.#accept(client) })
+    this.#server = createServer(client => {
+      this.#accept(client)
+    })
   }
 
-  get port (): number { return (this.#server.address() as AddressInfo).port }
+  get port (): number {
+    return (this.#server.address() as AddressInfo).port
+  }
 
-  get host (): string { return `127.0.0.1:${this.port}` }
+  get host (): string {
+    return `127.0.0.1:${this.port}`
+  }
 
   /** As the server's own, with its password. */
-  get url (): string { return this.#behind.url.replace(/\d+$/, String(this.port)) }
+  get url (): string {
+    return this.#behind.url.replace(/\d+$/, String(this.port))
+  }
 
   /** How many connections there have been so far. */
-  get connected (): number { return this.#connected }
+  get connected (): number {
+    return this.#connected
+  }
 
   /** How often a client has sent anything. */
-  get asks (): number { return this.#asks }
+  get asks (): number {
+    return this.#asks
+  }
 
   /** Keeps all answers back from now on; the server still does what it is asked. */
   hold (): void {
@@ -73,7 +87,9 @@ export class SlowRedis {
   async close (): Promise<void> {
     this.release()
     for (const socket of this.#sockets) socket.destroy()
-    await new Promise(resolve => { this.#server.close(resolve) })
+    await new Promise(resolve => {
+      this.#server.close(resolve)
+    })
   }
 
   #accept (client: Socket): void {
@@ -84,8 +100,12 @@ export class SlowRedis {
       return
     }
     const server = this.#keep(connect(this.#behind.port, '127.0.0.1'))
-    client.on('close', () => { server.destroy() })
-    server.on('close', () => { client.destroy() })
+    client.on('close', () => {
+      server.destroy()
+    })
+    server.on('close', () => {
+      client.destroy()
+    })
     let sent = Promise.resolve()
     const send = (bytes: Buffer | string): void => {
       const dueMs = performance.now() + this.delayMs
@@ -106,13 +126,19 @@ export class SlowRedis {
   }
 
   #keep (socket: Socket): Socket {
-    this.#sockets.add(socket.setNoDelay().on('error', () => {}).on('close', () => { this.#sockets.delete(socket) }))
+    this.#sockets.add(
+      socket.setNoDelay().on('error', () => {}).on('close', () => {
+        this.#sockets.delete(socket)
+      })
+    )
     return socket
   }
 }
 
 function newGate (): Gate {
   let release = (): void => {}
-  const released = new Promise<void>(resolve => { release = resolve })
+  const released = new Promise<void>(resolve => {
+    release = resolve
+  })
   return { released, release }
 }

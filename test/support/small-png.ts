@@ -7,12 +7,20 @@ export function smallPng (png: Buffer): Buffer {
   const { width, height, pixels } = pixelsOf(png)
   const { palette, indexes } = inPalette(pixels)
   const rows = Buffer.alloc((width + 1) * height)
-  for (let y = 0; y < height; y++) Buffer.from(indexes.subarray(y * width, (y + 1) * width)).copy(rows, y * (width + 1) + 1)
+  for (let y = 0; y < height; y++) {
+    Buffer.from(indexes.subarray(y * width, (y + 1) * width)).copy(rows, y * (width + 1) + 1)
+  }
   const head = Buffer.alloc(13)
   head.writeUInt32BE(width, 0)
   head.writeUInt32BE(height, 4)
   head.set([8, 3, 0, 0, 0], 8)
-  return Buffer.concat([signature, chunk('IHDR', head), chunk('PLTE', palette), chunk('IDAT', deflateSync(rows, { level: 9, memLevel: 9 })), chunk('IEND', Buffer.alloc(0))])
+  return Buffer.concat([
+    signature,
+    chunk('IHDR', head),
+    chunk('PLTE', palette),
+    chunk('IDAT', deflateSync(rows, { level: 9, memLevel: 9 })),
+    chunk('IEND', Buffer.alloc(0))
+  ])
 }
 
 function pixelsOf (png: Buffer): { width: number, height: number, pixels: Buffer } {
@@ -46,16 +54,20 @@ function pixelsOf (png: Buffer): { width: number, height: number, pixels: Buffer
 // The filters of the format (PNG, 9.2).
 function guessOf (filter: number | undefined, left: number, up: number, corner: number): number {
   switch (filter) {
-    case 1: return left
-    case 2: return up
-    case 3: return (left + up) >> 1
+    case 1:
+      return left
+    case 2:
+      return up
+    case 3:
+      return (left + up) >> 1
     case 4: {
       const guess = left + up - corner
       const [a, b, c] = [Math.abs(guess - left), Math.abs(guess - up), Math.abs(guess - corner)]
       if (a <= b && a <= c) return left
       return b <= c ? up : corner
     }
-    default: return 0
+    default:
+      return 0
   }
 }
 
@@ -70,12 +82,15 @@ function inPalette (pixels: Buffer): { palette: Buffer, indexes: Uint8Array } {
   const indexes = new Uint8Array(count)
   for (let at = 0; at < count; at++) {
     const colour = colourAt(at)
-    const known = nearest.get(colour) ?? kept.reduce((best, other, index) => distance(other, colour) < distance(kept[best] ?? 0, colour) ? index : best, 0)
+    const known = nearest.get(colour) ??
+      kept.reduce((best, other, index) => distance(other, colour) < distance(kept[best] ?? 0, colour) ? index : best, 0)
     nearest.set(colour, known)
     indexes[at] = known
   }
   const palette = Buffer.alloc(kept.length * 3)
-  kept.forEach((colour, at) => { palette.writeUIntBE(colour, at * 3, 3) })
+  kept.forEach((colour, at) => {
+    palette.writeUIntBE(colour, at * 3, 3)
+  })
   return { palette, indexes }
 }
 

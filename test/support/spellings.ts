@@ -3,7 +3,9 @@ import fc from 'fast-check'
 const hexDigit = fc.constantFrom(...'0123456789abcdef')
 
 /** An address's canonical digits without leading zeros, and any spelling of it. */
-export const address = fc.string({ unit: hexDigit, minLength: 1, maxLength: 64 }).map(text => text.replace(/^0+(?=.)/, ''))
+export const address = fc.string({ unit: hexDigit, minLength: 1, maxLength: 64 }).map(text =>
+  text.replace(/^0+(?=.)/, '')
+)
 
 export function spellAddress (digits: string, how: { zeros: number, prefix: boolean, upper: boolean }): string {
   const padded = '0'.repeat(Math.min(how.zeros, 64 - digits.length)) + digits
@@ -21,7 +23,10 @@ export function spellInteger (value: bigint, how: { zeros: number, plus: boolean
 
 export const integerStyle = fc.record({ zeros: fc.nat(30), plus: fc.boolean() })
 
-const identifier = fc.tuple(fc.constantFrom(...'abcXYZ'), fc.string({ unit: fc.constantFrom(...'abcXYZ019_'), maxLength: 6 })).map(([first, rest]) => first + rest)
+const identifier = fc.tuple(
+  fc.constantFrom(...'abcXYZ'),
+  fc.string({ unit: fc.constantFrom(...'abcXYZ019_'), maxLength: 6 })
+).map(([first, rest]) => first + rest)
 
 /** A type tag as a tree, so that it can be spelled in many ways. */
 export type Tag = string | { vector: Tag } | { address: string, module: string, name: string, of: Tag[] }
@@ -29,16 +34,32 @@ export type Tag = string | { vector: Tag } | { address: string, module: string, 
 const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address']
 
 export const { tag, struct } = fc.letrec<{ tag: Tag, struct: Exclude<Tag, string | { vector: Tag }> }>(tie => ({
-  struct: fc.record({ address, module: identifier, name: identifier, of: fc.array(tie('tag'), { maxLength: 2, depthIdentifier: 'tag' }) }),
-  tag: fc.oneof({ maxDepth: 3, depthIdentifier: 'tag' },
+  struct: fc.record({
+    address,
+    module: identifier,
+    name: identifier,
+    of: fc.array(tie('tag'), { maxLength: 2, depthIdentifier: 'tag' })
+  }),
+  tag: fc.oneof(
+    { maxDepth: 3, depthIdentifier: 'tag' },
     fc.constantFrom(...primitives),
     fc.record({ vector: tie('tag') }),
-    tie('struct'))
+    tie('struct')
+  )
 }))
 
-export const tagStyle = fc.record({ blank: fc.constantFrom('', ' ', '\t', '  '), upperX: fc.boolean(), upper: fc.boolean(), zeros: fc.nat(64), comma: fc.boolean() })
+export const tagStyle = fc.record({
+  blank: fc.constantFrom('', ' ', '\t', '  '),
+  upperX: fc.boolean(),
+  upper: fc.boolean(),
+  zeros: fc.nat(64),
+  comma: fc.boolean()
+})
 
-export function spellTag (of: Tag, how: { blank: string, upperX: boolean, upper: boolean, zeros: number, comma: boolean }): string {
+export function spellTag (
+  of: Tag,
+  how: { blank: string, upperX: boolean, upper: boolean, zeros: number, comma: boolean }
+): string {
   const { blank } = how
   if (typeof of === 'string') return blank + of + blank
   if ('vector' in of) return `vector${blank}<${spellTag(of.vector, how)}${how.comma ? `,${blank}` : ''}>`

@@ -14,7 +14,9 @@ const elsewhere = `
 /** Starts somebody who answers after a while, also while this process stands still; tells its port. */
 export async function answering (t: Test, afterMs: number, says?: string): Promise<number> {
   const server = new Worker(elsewhere, { eval: true, workerData: { says, afterMs } })
-  t.teardown(async () => { await server.terminate() })
+  t.teardown(async () => {
+    await server.terminate()
+  })
   const [port] = await once(server, 'message') as [number]
   return port
 }
@@ -22,7 +24,9 @@ export async function answering (t: Test, afterMs: number, says?: string): Promi
 /** A connection to somebody who says again what is said. */
 export async function echoing (t: Test): Promise<Socket> {
   const socket = connect(await answering(t, 0), '127.0.0.1')
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   await once(socket, 'connect')
   return socket
 }

@@ -1,4 +1,9 @@
-import { createServer as createHttpServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse
+} from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { type Test } from 'tap'
 
@@ -30,8 +35,14 @@ function isVarvesOwn ({ url }: IncomingMessage): boolean {
   return url?.startsWith('/v1/blocks/by_height/') === true
 }
 
-/** Starts a scripted node over HTTP; it answers the index by itself, and has no blocks by height to know the chain by. */
-export async function stubNode (t: Test, answer: (request: IncomingMessage, response: ServerResponse, nth: number) => void, index: RequestListener = answerIndex): Promise<StubNode> {
+/**
+ * Starts a scripted node over HTTP; it answers the index by itself, and has no blocks by height to know the chain by.
+ */
+export async function stubNode (
+  t: Test,
+  answer: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
+  index: RequestListener = answerIndex
+): Promise<StubNode> {
   const asked: string[] = []
   const headers: string[][] = []
   const server = createHttpServer((request, response) => {
@@ -54,11 +65,16 @@ export async function countingNode (t: Test): Promise<StubNode & { reads: () => 
 }
 
 /** Starts a scripted node whose answers are raw bytes, one a connection. */
-export async function rawNode (t: Test, answer: (socket: Socket, nth: number) => void): Promise<{ url: string, connections: () => number }> {
+export async function rawNode (
+  t: Test,
+  answer: (socket: Socket, nth: number) => void
+): Promise<{ url: string, connections: () => number }> {
   let connections = 0
   const server = createServer(socket => {
     socket.on('error', () => {})
-    socket.once('data', () => { answer(socket, ++connections) })
+    socket.once('data', () => {
+      answer(socket, ++connections)
+    })
   })
   return { url: await listening(t, server), connections: () => connections }
 }
@@ -81,10 +97,14 @@ export function ok (response: ServerResponse, body: string, headers: Record<stri
 async function listening (t: Test, server: Server): Promise<string> {
   const sockets = new Set<Socket>()
   server.on('connection', socket => sockets.add(socket.on('close', () => sockets.delete(socket))))
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(async () => {
     for (const socket of sockets) socket.destroy()
-    await new Promise(resolve => { server.close(resolve) })
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
   })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }

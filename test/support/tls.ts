@@ -19,9 +19,14 @@ export async function subjectAt (url: string): Promise<string | undefined> {
 }
 
 /** A connection that is kept, and asked for one thing after another. */
-export async function kept (t: Test, url: string): Promise<{ ask: (target: string) => Promise<string>, subject: () => string | undefined }> {
+export async function kept (
+  t: Test,
+  url: string
+): Promise<{ ask: (target: string) => Promise<string>, subject: () => string | undefined }> {
   const socket = await secureTo(url)
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   return {
     ask: async target => {
       const heard = once(socket, 'data')

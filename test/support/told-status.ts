@@ -5,10 +5,16 @@ import { adminApp } from '../../src/http/admin-app.js'
 import { type Status } from '../../src/http/status.js'
 
 /** What /status.json may tell. */
-export type Told = Omit<Partial<Status>, 'recent'> & { readonly recent?: RecentTold, readonly workers?: readonly object[] }
+export type Told = Omit<Partial<Status>, 'recent'> & {
+  readonly recent?: RecentTold,
+  readonly workers?: readonly object[]
+}
 
 /** The real admin listener, telling what the test likes; `setting.told` may be changed, or be a fault. */
-export async function telling (t: Test, setting: { told: object | Error }): Promise<{ url: string, close: () => Promise<void> }> {
+export async function telling (
+  t: Test,
+  setting: { told: object | Error }
+): Promise<{ url: string, close: () => Promise<void> }> {
   const app = adminApp({
     metrics: { contentType: 'text/plain', text: async () => '' },
     readiness: async () => ({ ready: true, degraded: [] }),
@@ -19,22 +25,51 @@ export async function telling (t: Test, setting: { told: object | Error }): Prom
     onUnforeseen: () => {},
     purging: { token: () => null, purge: async () => ({ purged: 0, everywhere: true }) as never }
   })
-  t.teardown(async () => { await app.close() })
-  return { url: await app.listen({ port: 0, host: '127.0.0.1' }), close: async () => { await app.close() } }
-}
-
-/** Steps of traffic: for each outcome what `rate` says of a step. */
-export function recentOf (length: number, rate: (outcome: string, at: number) => number, pruned = { cache: 0, local: 0, upstream: 0 }): RecentTold {
-  const list = (of: (at: number) => number): number[] => Array.from({ length }, (_, at) => Math.max(0, Math.round(of(at))))
+  t.teardown(async () => {
+    await app.close()
+  })
   return {
-    stepMs: 5000,
-    lastStepMs: 1_750_000_000_000,
-    outcomes: Object.fromEntries(outcomeNames.map(name => [name, list(at => rate(name, at))])) as unknown as RecentTold['outcomes'],
-    pruned: { cache: list(at => at === 0 ? pruned.cache : 0), local: list(at => at === 0 ? pruned.local : 0), upstream: list(at => at === 0 ? pruned.upstream : 0) }
+    url: await app.listen({ port: 0, host: '127.0.0.1' }),
+    close: async () => {
+      await app.close()
+    }
   }
 }
 
-const bases: Record<string, number> = { hit_memory: 2100, hit_redis: 260, miss: 190, collapsed: 60, forwarded: 130, preflight: 3, gone: 2, rejected: 2, limited: 1, unavailable: 1 }
+/** Steps of traffic: for each outcome what `rate` says of a step. */
+export function recentOf (
+  length: number,
+  rate: (outcome: string, at: number) => number,
+  pruned = { cache: 0, local: 0, upstream: 0 }
+): RecentTold {
+  const list = (of: (at: number) => number): number[] =>
+    Array.from({ length }, (_, at) => Math.max(0, Math.round(of(at))))
+  return {
+    stepMs: 5000,
+    lastStepMs: 1_750_000_000_000,
+    outcomes: Object.fromEntries(
+      outcomeNames.map(name => [name, list(at => rate(name, at))])
+    ) as unknown as RecentTold['outcomes'],
+    pruned: {
+      cache: list(at => at === 0 ? pruned.cache : 0),
+      local: list(at => at === 0 ? pruned.local : 0),
+      upstream: list(at => at === 0 ? pruned.upstream : 0)
+    }
+  }
+}
+
+const bases: Record<string, number> = {
+  hit_memory: 2100,
+  hit_redis: 260,
+  miss: 190,
+  collapsed: 60,
+  forwarded: 130,
+  preflight: 3,
+  gone: 2,
+  rejected: 2,
+  limited: 1,
+  unavailable: 1
+}
 
 /** Ten minutes as a busy varve has them, the same each time. */
 export function busy (): RecentTold {
@@ -71,9 +106,23 @@ export function wellTold (change: object = {}): Told {
     degraded: [],
     varve: { version: '0.1.0', mode: 'serve', isSandbox: false },
     chain: { id: 1, generation: 3 },
-    position: { version: '2894117203', oldestVersion: '1', blockHeight: '341288409', oldestBlockHeight: '0', timestampUsec: '1748772901223344', ageMs: 412 },
+    position: {
+      version: '2894117203',
+      oldestVersion: '1',
+      blockHeight: '341288409',
+      oldestBlockHeight: '0',
+      timestampUsec: '1748772901223344',
+      ageMs: 412
+    },
     upstreams: [
-      toldNode('archive', { oldestVersion: '1', latencyMs: 6.91, p95Ms: 21.4, lagVersions: '38', version: '2894117165', underWay: 1 }),
+      toldNode('archive', {
+        oldestVersion: '1',
+        latencyMs: 6.91,
+        p95Ms: 21.4,
+        lagVersions: '38',
+        version: '2894117165',
+        underWay: 1
+      }),
       toldNode('node-a'),
       toldNode('node-b', { latencyMs: 2.87, p95Ms: 7.3, oldestVersion: '2801442871', underWay: 6 })
     ],
@@ -86,13 +135,45 @@ export function wellTold (change: object = {}): Told {
 /** One that answers though much is not as it should be. */
 export function degradedTold (): Told {
   return wellTold({
-    degraded: ['node-a does not answer: timeout', 'node-b has asked for rest', 'node-c is not asked: it is of another chain', 'Redis does not answer: connect ECONNREFUSED 10.0.3.7:6379'],
+    degraded: [
+      'node-a does not answer: timeout',
+      'node-b has asked for rest',
+      'node-c is not asked: it is of another chain',
+      'Redis does not answer: connect ECONNREFUSED 10.0.3.7:6379'
+    ],
     upstreams: [
       toldNode('archive', { oldestVersion: '1', latencyMs: 46.9, p95Ms: 121, underWay: 37, waiting: 5 }),
-      toldNode('node-a', { state: 'down', reason: 'timeout', circuit: 'open', latencyMs: 5000, p95Ms: 2210, version: '2894090011', lagVersions: '27192', underWay: 0 }),
+      toldNode('node-a', {
+        state: 'down',
+        reason: 'timeout',
+        circuit: 'open',
+        latencyMs: 5000,
+        p95Ms: 2210,
+        version: '2894090011',
+        lagVersions: '27192',
+        underWay: 0
+      }),
       toldNode('node-b', { state: 'resting', reason: 'it has answered 429', underWay: 0, oldestVersion: '2801442871' }),
-      toldNode('node-c', { state: 'fenced', reason: 'it is of another chain', version: undefined, oldestVersion: undefined, lagVersions: undefined, latencyMs: 4, p95Ms: undefined, underWay: 0 }),
-      toldNode('node-d', { state: 'unknown', release: undefined, version: undefined, oldestVersion: undefined, lagVersions: undefined, latencyMs: undefined, p95Ms: undefined, underWay: 0 })
+      toldNode('node-c', {
+        state: 'fenced',
+        reason: 'it is of another chain',
+        version: undefined,
+        oldestVersion: undefined,
+        lagVersions: undefined,
+        latencyMs: 4,
+        p95Ms: undefined,
+        underWay: 0
+      }),
+      toldNode('node-d', {
+        state: 'unknown',
+        release: undefined,
+        version: undefined,
+        oldestVersion: undefined,
+        lagVersions: undefined,
+        latencyMs: undefined,
+        p95Ms: undefined,
+        underWay: 0
+      })
     ],
     tiers: { memory: { entries: 112_204, bytes: 261_897_792, maxBytes: 268_435_456 }, redis: { state: 'down' } },
     recent: recentOf(121, (name, at) => {

@@ -12,9 +12,9 @@ const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [
 /** A running varve with what a test asks of it. */
 export interface TestVarve extends Varve {
   readonly log: Array<Record<string, unknown>>
-  get (target: string, how?: Ask): Promise<Got>
+  get(target: string, how?: Ask): Promise<Got>
   /** The value of a metric's series, or undefined where it does not exist. */
-  metric (series: string): Promise<number | undefined>
+  metric(series: string): Promise<number | undefined>
 }
 
 type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> } : T
@@ -30,10 +30,25 @@ export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): P
   // The test, its node and varve have one loop, which many reads at a time keep busy.
   const limits = { loopLagMs: null, ...rest.limits }
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
-  const config = configSchema.parse({ listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' }, upstreams: [{ name: 'node', url: nodeUrl, ...upstream }], head: { pollMs: 600_000 }, audit: { share: 0 }, ...rest, limits, cache })
+  const config = configSchema.parse({
+    listen: '127.0.0.1:0',
+    admin: { listen: '127.0.0.1:0' },
+    upstreams: [{ name: 'node', url: nodeUrl, ...upstream }],
+    head: { pollMs: 600_000 },
+    audit: { share: 0 },
+    ...rest,
+    limits,
+    cache
+  })
   const log: Array<Record<string, unknown>> = []
-  const varve = await startVarve({ config, isSandbox }, pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }), program)
-  t.teardown(async () => { await varve.stop({ drainMs: 0 }) })
+  const varve = await startVarve(
+    { config, isSandbox },
+    pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }),
+    program
+  )
+  t.teardown(async () => {
+    await varve.stop({ drainMs: 0 })
+  })
   return {
     ...varve,
     log,
@@ -47,9 +62,15 @@ export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): P
 }
 
 /** Starts the embedded node with its growth in the test's hand, and varve in front of it. */
-export async function varveAtSandbox (t: Test, options: SandboxOptions = {}, change: Parameters<typeof varveAt>[2] = {}): Promise<{ sandbox: Sandbox, varve: TestVarve }> {
+export async function varveAtSandbox (
+  t: Test,
+  options: SandboxOptions = {},
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<{ sandbox: Sandbox, varve: TestVarve }> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   const varve = await varveAt(t, sandbox.url, change)
   sandbox.asked.reset()
   return { sandbox, varve }

@@ -6,10 +6,17 @@ export interface Wish {
   readonly body?: string
 }
 
-const posted = (path: string, body: unknown, headers: Record<string, string> = {}): Wish =>
-  ({ path, method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })
+const posted = (path: string, body: unknown, headers: Record<string, string> = {}): Wish => ({
+  path,
+  method: 'POST',
+  headers: { 'content-type': 'application/json', ...headers },
+  body: JSON.stringify(body)
+})
 
-/** How each operation of the embedded node is asked so that it succeeds, by its name; a hash is one of a transaction that it has. */
+/**
+ * How each operation of the embedded node is asked so that it succeeds, by its name; a hash is one of a transaction
+ * that it has.
+ */
 export function wishes (hash: string): Readonly<Record<string, Wish>> {
   return {
     index: { path: '/v1' },
@@ -19,8 +26,14 @@ export function wishes (hash: string): Readonly<Record<string, Wish>> {
     spec: { path: '/v1/spec' },
     spec_json: { path: '/v1/spec.json' },
     spec_yaml: { path: '/v1/spec.yaml' },
-    table_item: posted('/v1/tables/0x5eed/item?ledger_version=2000', { key_type: 'u64', value_type: '0x42::shop::Item', key: '7' }),
-    raw_table_item: posted('/v1/tables/0x5eed/raw_item', { key: '0x0700000000000000' }, { accept: 'application/x-bcs' }),
+    table_item: posted('/v1/tables/0x5eed/item?ledger_version=2000', {
+      key_type: 'u64',
+      value_type: '0x42::shop::Item',
+      key: '7'
+    }),
+    raw_table_item: posted('/v1/tables/0x5eed/raw_item', { key: '0x0700000000000000' }, {
+      accept: 'application/x-bcs'
+    }),
     view: posted('/v1/view', { function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }),
     account: { path: '/v1/accounts/0x1' },
     account_resources: { path: '/v1/accounts/0x1/resources?limit=3' },

@@ -15,7 +15,10 @@ export async function eachWorker (varve: TestVarve, target: string, workers = 2)
   return seen
 }
 
-/** The processes of all workers; one that was not heard in time for once is waited for, as what is sent to no process in particular would reach all of the test's own. */
+/**
+ * The processes of all workers; one that was not heard in time for once is waited for, as what is sent to no process in
+ * particular would reach all of the test's own.
+ */
 export async function allPidsOf (varve: TestVarve, workers: number): Promise<number[]> {
   let pids: number[] = []
   await until(async () => (pids = await pidsOf(varve)).length === workers, `all ${workers} answer`)
@@ -24,6 +27,8 @@ export async function allPidsOf (varve: TestVarve, workers: number): Promise<num
 
 /** The processes of the workers that are ready, of those that answered. */
 export async function pidsOf (varve: TestVarve): Promise<number[]> {
-  const { workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as { workers: Array<{ pid: number, ready: boolean }> }
+  const { workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+    workers: Array<{ pid: number, ready: boolean }>
+  }
   return workers.filter(({ ready }) => ready).map(({ pid }) => pid)
 }

@@ -4,14 +4,24 @@ import { FairQueue } from '../../src/upstreams/fair-queue.js'
 
 function budgetOf (t: Test, change: Partial<BudgetOptions> = {}): Budget {
   const budget = new Budget({ maxConcurrent: 1, requestsPerSecond: null, now: () => performance.now(), ...change })
-  t.teardown(() => { budget.close() })
+  t.teardown(() => {
+    budget.close()
+  })
   return budget
 }
 
-const wish = (change: Partial<Wish> = {}): Wish => ({ client: 'a', isOwn: false, timeoutMs: 60_000, signal: undefined, ...change })
+const wish = (change: Partial<Wish> = {}): Wish => ({
+  client: 'a',
+  isOwn: false,
+  timeoutMs: 60_000,
+  signal: undefined,
+  ...change
+})
 
 /** Waits for turns under names, and tells who has had one or was refused, in that order. */
-function line (budget: Budget): { join: (name: string, change?: Partial<Wish>) => void, turns: Turn[], told: string[] } {
+function line (
+  budget: Budget
+): { join: (name: string, change?: Partial<Wish>) => void, turns: Turn[], told: string[] } {
   const told: string[] = []
   const turns: Turn[] = []
   return {
@@ -19,14 +29,23 @@ function line (budget: Budget): { join: (name: string, change?: Partial<Wish>) =
     told,
     join: (name, change) => {
       budget.wait(wish({ client: name[0], ...change })).then(
-        turn => { told.push(name); turns.push(turn) },
-        error => { told.push(`${name} ${error instanceof NoTurn ? 'refused' : String(error.name)}`) }
+        turn => {
+          told.push(name)
+          turns.push(turn)
+        },
+        error => {
+          told.push(`${name} ${error instanceof NoTurn ? 'refused' : String(error.name)}`)
+        }
       )
     }
   }
 }
 
-const settled = async (): Promise<void> => { await new Promise(resolve => { setImmediate(resolve) }) }
+const settled = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
 
 /** Ends each turn as it comes, until nobody waits. */
 async function serveAll (turns: Turn[], held: Turn | undefined): Promise<void> {
@@ -57,7 +76,11 @@ t.test('clients take turns, however many one of them wants, and varve\'s own que
   for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) join(name)
   for (const name of ['own1', 'own2', 'own3']) join(name, { isOwn: true })
   await serveAll(turns, held)
-  t.same(told, ['own1', 'a1', 'own2', 'b1', 'own3', 'c1', 'a2', 'b2', 'a3', 'a4'], 'though not twice in a row: whoever may ask little would ask nothing else')
+  t.same(
+    told,
+    ['own1', 'a1', 'own2', 'b1', 'own3', 'c1', 'a2', 'b2', 'a3', 'a4'],
+    'though not twice in a row: whoever may ask little would ask nothing else'
+  )
   t.same([budget.underWay, budget.waiting], [0, 0])
 })
 
@@ -71,7 +94,11 @@ t.test('a full queue refuses at once; whoever has most waiting makes room for wh
   t.same(told, ['a8 refused'])
   for (const name of ['b1', 'b2', 'b3', 'b4', 'c1']) join(name)
   await settled()
-  t.same(new Set(told.slice(1)), new Set(['a7 refused', 'a6 refused', 'a5 refused', 'b4 refused', 'a4 refused']), 'an exchange that would only turn the difference around is none')
+  t.same(
+    new Set(told.slice(1)),
+    new Set(['a7 refused', 'a6 refused', 'a5 refused', 'b4 refused', 'a4 refused']),
+    'an exchange that would only turn the difference around is none'
+  )
   t.equal(budget.waiting, 7)
   for (let nth = 1; nth <= 20; nth++) join(`own${nth}`, { isOwn: true })
   t.equal(budget.waiting, 27, 'varve\'s own are never refused')
@@ -174,7 +201,9 @@ t.test('a node that leaves is idle when nothing is under way and nobody waits ei
   const { join, told } = line(budget)
   join('b', { timeoutMs: 300 })
   let isIdle = false
-  const idle = budget.idle().then(() => { isIdle = true })
+  const idle = budget.idle().then(() => {
+    isIdle = true
+  })
   turn?.sent()
   turn?.over()
   await settled()

@@ -9,15 +9,29 @@ import { questionOfItself } from '../../src/upstreams/question.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 
 t.test('a caFile is believed beside the CAs that are believed in any case, and not instead of them', async t => {
-  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => { response.end('[]') }).listen(0, '127.0.0.1')
+  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
+    response.end('[]')
+  }).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.teardown(() => { server.close() })
+  t.teardown(() => {
+    server.close()
+  })
   const { port } = server.address() as AddressInfo
   const [another = ''] = rootCertificates
   const caFile = join(t.testdir({ 'ca.pem': another }), 'ca.pem')
   const askWith = async (authorities?: string[]): Promise<number> => {
-    const connections = new Connections({ url: `https://127.0.0.1:${port}`, headers: {}, timeoutMs: 5000, maxConcurrent: 1, caFile, ...(authorities && { authorities }), now: () => performance.now() })
-    t.teardown(async () => { await connections.close() })
+    const connections = new Connections({
+      url: `https://127.0.0.1:${port}`,
+      headers: {},
+      timeoutMs: 5000,
+      maxConcurrent: 1,
+      caFile,
+      ...(authorities && { authorities }),
+      now: () => performance.now()
+    })
+    t.teardown(async () => {
+      await connections.close()
+    })
     return (await connections.ask(questionOfItself('/v1'), 1000, undefined, () => {}).received).status
   }
   t.equal(await askWith([certificate]), 200)

@@ -9,7 +9,13 @@ import { type Route } from '../../src/upstreams/route.js'
 import { idleFromNow } from '../support/idle-from-now.js'
 import { ok, stamps, type StubNode, stubNode } from '../support/stub-node.js'
 
-const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/accounts/0x1/modules', headers: { accept: 'application/json' }, isIdempotent: true }
+const question: Question = {
+  endpoint: 'account_modules',
+  method: 'GET',
+  target: '/v1/accounts/0x1/modules',
+  headers: { accept: 'application/json' },
+  isIdempotent: true
+}
 const anything: Route = { version: undefined, atLeast: undefined, events: undefined }
 const timeoutMs = 400
 
@@ -20,23 +26,66 @@ interface Nodes {
   readonly members: readonly Member[]
   readonly stubs: readonly StubNode[]
   /** How often each was asked. */
-  asked (): number[]
+  asked(): number[]
 }
 
 /** A node for each script, in the order of the configuration; unless told otherwise the first is asked first. */
-async function fleetOf (t: Test, scripts: Script[], welcome: (name: string) => string | undefined = () => undefined, maxConcurrent = 8): Promise<Nodes> {
-  const stubs = await Promise.all(scripts.map(async script => await stubNode(t, (request, response) => { script(response, request) })))
+async function fleetOf (
+  t: Test,
+  scripts: Script[],
+  welcome: (name: string) => string | undefined = () => undefined,
+  maxConcurrent = 8
+): Promise<Nodes> {
+  const stubs = await Promise.all(scripts.map(async script =>
+    await stubNode(t, (request, response) => {
+      script(response, request)
+    })
+  ))
   const members = stubs.map(({ url }, at) => {
-    const node = new LedgerNode({ name: `n${at + 1}`, url, headers: {}, timeoutMs, maxConcurrent, caFile: null, maxGatheredBytes: 10_000, now: () => performance.now() }, { asked: () => {} })
-    t.teardown(async () => { await node.close() })
-    return new Member(node, { now: () => performance.now(), welcome: async () => welcome(node.name), isStrange: () => false, recognises: async () => true, hasPeers: () => scripts.length > 1 })
+    const node = new LedgerNode({
+      name: `n${at + 1}`,
+      url,
+      headers: {},
+      timeoutMs,
+      maxConcurrent,
+      caFile: null,
+      maxGatheredBytes: 10_000,
+      now: () => performance.now()
+    }, { asked: () => {} })
+    t.teardown(async () => {
+      await node.close()
+    })
+    return new Member(node, {
+      now: () => performance.now(),
+      welcome: async () => welcome(node.name),
+      isStrange: () => false,
+      recognises: async () => true,
+      hasPeers: () => scripts.length > 1
+    })
   })
-  return { fleet: new Fleet(members, undefined, { isGone: () => false }, { wallClockMs: () => Date.now(), onOldest: () => {}, onNobody: async () => {} }), members, stubs, asked: () => stubs.map(({ asked }) => asked.length) }
+  return {
+    fleet: new Fleet(members, undefined, { isGone: () => false }, {
+      wallClockMs: () => Date.now(),
+      onOldest: () => {},
+      onNobody: async () => {}
+    }),
+    members,
+    stubs,
+    asked: () => stubs.map(({ asked }) => asked.length)
+  }
 }
 
-const answers = (body: string, headers: Record<string, string> = {}): Script => response => { ok(response, body, headers) }
-const says = (status: number, headers: Record<string, string> = {}): Script => response => { response.writeHead(status, { 'content-type': 'application/json', ...stamps(), ...headers }).end(`{"status":${status}}`) }
-const breaks: Script = response => { response.destroy() }
+const answers = (body: string, headers: Record<string, string> = {}): Script => response => {
+  ok(response, body, headers)
+}
+const says = (status: number, headers: Record<string, string> = {}): Script => response => {
+  response.writeHead(status, { 'content-type': 'application/json', ...stamps(), ...headers }).end(
+    `{"status":${status}}`
+  )
+}
+const breaks: Script = response => {
+  response.destroy()
+}
 const hangs: Script = () => {}
 const fine: Look = () => undefined
 
@@ -50,7 +99,11 @@ async function asks ({ fleet }: Nodes, route: Partial<Route> = {}, look: Look = 
 }
 
 t.test('where a node fails before its answer is whole the next is asked, once each', async t => {
-  const half: Script = response => { response.writeHead(200, { ...stamps(), 'content-length': '10' }).write('12345', () => { response.destroy() }) }
+  const half: Script = response => {
+    response.writeHead(200, { ...stamps(), 'content-length': '10' }).write('12345', () => {
+      response.destroy()
+    })
+  }
   for (const failing of [breaks, hangs, half, says(500), says(502), says(503), says(504), says(429)]) {
     const nodes = await fleetOf(t, [failing, answers('["second"]')])
     t.equal(await asks(nodes), '200 ["second"]')
@@ -114,7 +167,10 @@ t.test('a 429 rests that node alone, for as long as it says', async t => {
 
 t.test('after five failures a node is asked only where no other is left, and still is then', async t => {
   let isWell = true
-  const second: Script = response => { if (isWell) ok(response, '["second"]'); else response.destroy() }
+  const second: Script = response => {
+    if (isWell) ok(response, '["second"]')
+    else response.destroy()
+  }
   const nodes = await fleetOf(t, [breaks, second])
   // Its answers take longer than those that fail at once, so without a circuit the first would be asked each time.
   for (let nth = 0; nth < 10; nth++) await asks(nodes)
@@ -126,14 +182,20 @@ t.test('after five failures a node is asked only where no other is left, and sti
 })
 
 t.test('a node whose chain is another one is not asked for data, and what it said is not handed on', async t => {
-  const nodes = await fleetOf(t, [answers('["other"]'), answers('["ours"]')], name => name === 'n1' ? 'serves chain 9' : undefined)
+  const nodes = await fleetOf(
+    t,
+    [answers('["other"]'), answers('["ours"]')],
+    name => name === 'n1' ? 'serves chain 9' : undefined
+  )
   for (let nth = 0; nth < 3; nth++) t.equal(await asks(nodes), '200 ["ours"]')
   t.same(nodes.asked(), [1, 3])
   t.equal(nodes.members[0]?.fence, 'serves chain 9')
 })
 
 t.test('what bears no position is not taken of a node that is still to be compared: it may be of another chain', async t => {
-  const unstamped: Script = response => { response.writeHead(404, { 'content-type': 'application/json' }).end('{"error_code":"table_item_not_found"}') }
+  const unstamped: Script = response => {
+    response.writeHead(404, { 'content-type': 'application/json' }).end('{"error_code":"table_item_not_found"}')
+  }
   const nodes = await fleetOf(t, [unstamped, answers('["ours"]')])
   t.equal(await asks(nodes), '200 ["ours"]')
   t.same(nodes.asked(), [1, 1])
@@ -147,6 +209,13 @@ t.test('what is handed on as it comes is asked of another node only before its f
   t.equal(passed.status, 200)
   passed.rest?.destroy()
   const once = await fleetOf(t, [breaks, answers('["second"]')])
-  await t.rejects(once.fleet.pass({ ...question, method: 'POST', isIdempotent: false, body: '{}' }, anything, fine, new AbortController().signal))
+  await t.rejects(
+    once.fleet.pass(
+      { ...question, method: 'POST', isIdempotent: false, body: '{}' },
+      anything,
+      fine,
+      new AbortController().signal
+    )
+  )
   t.same(once.asked(), [1, 0])
 })

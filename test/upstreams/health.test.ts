@@ -40,7 +40,11 @@ t.test('while reads fail and the node itself answers, its own answers close noth
   }
   t.same([health.isOpen, health.isUp, health.isWell], [true, false, false])
   health.answered()
-  t.same([health.isOpen, health.isUp, health.tookMs], [false, true, undefined], 'what it took before it was mended counts no more')
+  t.same(
+    [health.isOpen, health.isUp, health.tookMs],
+    [false, true, undefined],
+    'what it took before it was mended counts no more'
+  )
 })
 
 t.test('who asks for rest has it for as long, and for no longer than an hour', async t => {
@@ -87,9 +91,25 @@ t.test('what went wrong last is known until something goes well', async t => {
 t.test('Retry-After is read in seconds or as a date, and anything else asks for a moment', async t => {
   const wall = Date.UTC(2026, 0, 1)
   const cases: Array<[text: string | undefined, ms: number]> = [
-    ['0', 0], ['7', 7000], [' 7 ', 7000], ['Thu, 01 Jan 2026 00:00:30 GMT', 30_000], ['Thu, 01 Jan 2026 00:00:00 GMT', 0], ['Wed, 31 Dec 2025 00:00:00 GMT', 0],
-    [undefined, 1000], ['', 1000], ['-1', 1000], ['1.5', 1000], ['soon', 1000], ['2027', 2_027_000], ['9999999999', 1000], ['Xyz, 99 Foo', 1000]
+    ['0', 0],
+    ['7', 7000],
+    [' 7 ', 7000],
+    ['Thu, 01 Jan 2026 00:00:30 GMT', 30_000],
+    ['Thu, 01 Jan 2026 00:00:00 GMT', 0],
+    ['Wed, 31 Dec 2025 00:00:00 GMT', 0],
+    [undefined, 1000],
+    ['', 1000],
+    ['-1', 1000],
+    ['1.5', 1000],
+    ['soon', 1000],
+    ['2027', 2_027_000],
+    ['9999999999', 1000],
+    ['Xyz, 99 Foo', 1000]
   ]
   for (const [text, ms] of cases) t.equal(restOf(text, undefined, wall), ms, String(text))
-  t.equal(restOf('Thu, 01 Jan 2026 00:00:30 GMT', 'Thu, 01 Jan 2026 00:00:10 GMT', wall - 86_400_000), 20_000, 'by the clock of who asks for it')
+  t.equal(
+    restOf('Thu, 01 Jan 2026 00:00:30 GMT', 'Thu, 01 Jan 2026 00:00:10 GMT', wall - 86_400_000),
+    20_000,
+    'by the clock of who asks for it'
+  )
 })

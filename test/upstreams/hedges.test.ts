@@ -13,17 +13,31 @@ import { echoing, standStill } from '../support/standing-still.js'
 import { ok, stamps, stubNode } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 
-const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/accounts/0x1/modules', headers: { accept: 'application/json' }, isIdempotent: true }
+const question: Question = {
+  endpoint: 'account_modules',
+  method: 'GET',
+  target: '/v1/accounts/0x1/modules',
+  headers: { accept: 'application/json' },
+  isIdempotent: true
+}
 const anything: Route = { version: undefined, atLeast: undefined, events: undefined }
 const fine: Look = () => undefined
 const timeoutMs = 3000
 
 type Script = (response: ServerResponse, request: IncomingMessage) => void
 
-const answers = (body: string, headers: Record<string, string> = {}): Script => response => { ok(response, body, headers) }
+const answers = (body: string, headers: Record<string, string> = {}): Script => response => {
+  ok(response, body, headers)
+}
 const hangs: Script = () => {}
-const says = (status: number): Script => response => { response.writeHead(status, { 'content-type': 'application/json', ...stamps() }).end(`{"status":${status}}`) }
-const late = (ms: number, script: Script): Script => (response, request) => { setTimeout(() => { script(response, request) }, ms) }
+const says = (status: number): Script => response => {
+  response.writeHead(status, { 'content-type': 'application/json', ...stamps() }).end(`{"status":${status}}`)
+}
+const late = (ms: number, script: Script): Script => (response, request) => {
+  setTimeout(() => {
+    script(response, request)
+  }, ms)
+}
 
 interface Nodes {
   readonly fleet: Fleet
@@ -33,34 +47,76 @@ interface Nodes {
   /** What came of hedges. */
   readonly told: string[]
   /** How often each was asked since it was looked at last. */
-  asked (): number[]
+  asked(): number[]
   /** How often each was compared. */
   readonly compared: number[]
-  ask (route?: Partial<Route>, look?: Look): Promise<string>
+  ask(route?: Partial<Route>, look?: Look): Promise<string>
 }
 
 /** Nodes that have each answered once, so that they are believed, with the first to be asked first. */
-async function nodesOf (t: Test, scripts: Script[], hedge: Partial<HedgeOptions> = {}, change: Partial<NodeOptions> = {}): Promise<Nodes> {
+async function nodesOf (
+  t: Test,
+  scripts: Script[],
+  hedge: Partial<HedgeOptions> = {},
+  change: Partial<NodeOptions> = {}
+): Promise<Nodes> {
   const compared = scripts.map(() => 0)
   const told: string[] = []
   const current: Script[] = scripts.map(() => answers('["start"]'))
-  const stubs = await Promise.all(scripts.map(async (_, at) => await stubNode(t, (request, response) => { current[at]?.(response, request) })))
+  const stubs = await Promise.all(scripts.map(async (_, at) =>
+    await stubNode(t, (request, response) => {
+      current[at]?.(response, request)
+    })
+  ))
   const members = stubs.map(({ url }, at) => {
-    const node = new LedgerNode({ name: `n${at + 1}`, url, headers: {}, timeoutMs, maxConcurrent: 8, caFile: null, maxGatheredBytes: 10_000, onLost: () => { member.lost() }, now: () => performance.now(), ...change }, { asked: () => {} })
-    t.teardown(async () => { await node.close() })
-    const welcome = async (): Promise<undefined> => { compared[at] = (compared[at] ?? 0) + 1 }
-    const member: Member = new Member(node, { now: () => performance.now(), welcome, isStrange: () => false, recognises: async () => true, hasPeers: () => true })
+    const node = new LedgerNode({
+      name: `n${at + 1}`,
+      url,
+      headers: {},
+      timeoutMs,
+      maxConcurrent: 8,
+      caFile: null,
+      maxGatheredBytes: 10_000,
+      onLost: () => {
+        member.lost()
+      },
+      now: () => performance.now(),
+      ...change
+    }, { asked: () => {} })
+    t.teardown(async () => {
+      await node.close()
+    })
+    const welcome = async (): Promise<undefined> => {
+      compared[at] = (compared[at] ?? 0) + 1
+    }
+    const member: Member = new Member(node, {
+      now: () => performance.now(),
+      welcome,
+      isStrange: () => false,
+      recognises: async () => true,
+      hasPeers: () => true
+    })
     return member
   })
-  const hedges = new Hedges({ share: 0.05, burst: 10, afterMs: 20, ...hedge }, { hedged: result => { told.push(result) } })
-  const fleet = new Fleet(members, hedges, { isGone: () => false }, { wallClockMs: () => Date.now(), onOldest: () => {}, onNobody: async () => {} })
+  const hedges = new Hedges({ share: 0.05, burst: 10, afterMs: 20, ...hedge }, {
+    hedged: result => {
+      told.push(result)
+    }
+  })
+  const fleet = new Fleet(members, hedges, { isGone: () => false }, {
+    wallClockMs: () => Date.now(),
+    onOldest: () => {},
+    onNobody: async () => {}
+  })
   for (const member of members) {
     await member.ask(question)
     member.health.answered()
     // Whoever took less is asked first, also where a busy machine makes it take some more.
     for (let nth = 0; nth < 40; nth++) member.health.took(1 + 200 * members.indexOf(member))
   }
-  scripts.forEach((script, at) => { current[at] = script })
+  scripts.forEach((script, at) => {
+    current[at] = script
+  })
   const asked = (): number[] => stubs.map(({ asked }) => asked.splice(0).length)
   asked()
   const ask = async (route: Partial<Route> = {}, look = fine): Promise<string> => {
@@ -90,8 +146,12 @@ t.test('where a node takes its time another is asked too, and the first answer i
 
 t.test('the other is taken back: its node sees the connection end, is still believed without being compared again, and has not failed', async t => {
   let closed: Promise<unknown> | undefined
-  const { ask, members, compared, scripts } = await nodesOf(t, [(_request, response) => { closed = once(response, 'close') }, answers('["second"]')])
-  scripts[0] = response => { closed = once(response, 'close') }
+  const { ask, members, compared, scripts } = await nodesOf(t, [(_request, response) => {
+    closed = once(response, 'close')
+  }, answers('["second"]')])
+  scripts[0] = response => {
+    closed = once(response, 'close')
+  }
   t.equal(await ask(), '200 ["second"]')
   await closed
   const [first] = members
@@ -134,10 +194,25 @@ t.test('of two answers that come in one moment one is taken, and the rest of the
   const gone: Member[] = []
   const resolves: Array<() => void> = []
   const asked = hedges.ask(first, () => second, async member => {
-    const came = new Promise<void>(resolve => { resolves.push(resolve) })
-    if (resolves.length === 2) setImmediate(() => { for (const resolve of resolves) resolve() })
+    const came = new Promise<void>(resolve => {
+      resolves.push(resolve)
+    })
+    if (resolves.length === 2) {
+      setImmediate(() => {
+        for (const resolve of resolves) resolve()
+      })
+    }
     await came
-    return { answer: { rest: { destroy: () => { gone.push(member) } } }, flaw: undefined } as never
+    return {
+      answer: {
+        rest: {
+          destroy: () => {
+            gone.push(member)
+          }
+        }
+      },
+      flaw: undefined
+    } as never
   })
   const came = await asked
   t.equal(came.length, 1)
@@ -149,17 +224,31 @@ t.test('only a node is asked beside that would surely answer as well: up, believ
     ['well', { version: 500n }, () => {}],
     ['without the version', { version: 5n }, () => {}],
     ['behind', { atLeast: 1001n }, () => {}],
-    ['down', {}, ({ health }) => { health.failed('refused', true) }],
-    ['resting', {}, ({ health }) => { health.rest(60_000) }],
-    ['in doubt', {}, second => { second.lost() }],
+    ['down', {}, ({ health }) => {
+      health.failed('refused', true)
+    }],
+    ['resting', {}, ({ health }) => {
+      health.rest(60_000)
+    }],
+    ['in doubt', {}, second => {
+      second.lost()
+    }],
     ['of a shorter history', { events: 'from' }, ({ standing }) => {
       const { stamped } = standing
-      if (stamped !== undefined) standing.learn({ ...stamped, position: { ...stamped.position, oldest: { ...stamped.position.oldest, version: 100n } } })
+      if (stamped !== undefined) {
+        standing.learn({
+          ...stamped,
+          position: { ...stamped.position, oldest: { ...stamped.position.oldest, version: 100n } }
+        })
+      }
     }]
   ]
   for (const [name, route, change] of cases) {
     const isWell = name === 'well'
-    const { ask, asked, members: [, second] } = await nodesOf(t, [isWell ? hangs : late(300, answers('["first"]')), answers('["second"]')])
+    const { ask, asked, members: [, second] } = await nodesOf(t, [
+      isWell ? hangs : late(300, answers('["first"]')),
+      answers('["second"]')
+    ])
     if (second !== undefined) change(second)
     t.equal(await ask(route), isWell ? '200 ["second"]' : '200 ["first"]', name)
     t.same(asked(), [1, isWell ? 1 : 0], name)
@@ -168,7 +257,9 @@ t.test('only a node is asked beside that would surely answer as well: up, believ
 
 t.test('while a node has much to do nobody is asked more for it, neither where it is the slow one nor where it is the other', async t => {
   for (const at of [0, 1]) {
-    const { ask, asked, members } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], {}, { maxConcurrent: 4 })
+    const { ask, asked, members } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], {}, {
+      maxConcurrent: 4
+    })
     const turns = [0, 1, 2].slice(at).map(() => members[at]?.node.budget.take(false))
     t.equal(await ask(), '200 ["first"]')
     t.same(asked(), [1, 0])
@@ -182,7 +273,11 @@ t.test('what is asked beside is never more than the share of the reads and the b
   for (let nth = 0; nth < 4; nth++) bucket.earn()
   t.same([bucket.take(), bucket.take()], [true, false])
   for (let nth = 0; nth < 100; nth++) bucket.earn()
-  t.same([bucket.take(), bucket.take(), bucket.take()], [true, true, false], 'what nobody has used is no more than the burst')
+  t.same(
+    [bucket.take(), bucket.take(), bucket.take()],
+    [true, true, false],
+    'what nobody has used is no more than the burst'
+  )
 
   const nodes = await nodesOf(t, [hangs, answers('["second"]')], { share: 0.5, burst: 1, afterMs: 30 })
   const { ask, asked, told, scripts, members: [, second] } = nodes
@@ -191,7 +286,9 @@ t.test('what is asked beside is never more than the share of the reads and the b
   asked()
   const hanging = ask()
   await until(() => asked()[0] === 1, 'it hangs')
-  await new Promise(resolve => { setTimeout(resolve, 50) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 50)
+  })
   t.same([asked(), told], [[0, 0], ['won']], 'nothing is granted')
   scripts[0] = answers('["first"]')
   for (let nth = 0; nth < 2; nth++) await ask()
@@ -199,7 +296,10 @@ t.test('what is asked beside is never more than the share of the reads and the b
 })
 
 t.test('one that takes longer than its reads mostly do is too slow, as soon as enough is known of them', async t => {
-  const { ask, told, scripts, members: [first] } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], { afterMs: 60_000 })
+  const { ask, told, scripts, members: [first] } = await nodesOf(t, [
+    late(300, answers('["first"]')),
+    answers('["second"]')
+  ], { afterMs: 60_000 })
   t.equal(await ask(), '200 ["first"]')
   scripts[0] = hangs
   for (let nth = 0; nth < 60; nth++) first?.health.took(1, true)
@@ -212,7 +312,11 @@ t.test('a node that answered while varve itself stood still is not late: no othe
   if (first === undefined) throw new Error('there is no node')
   const socket = await echoing(t)
   const told: string[] = []
-  const hedges = new Hedges({ share: 1, burst: 10, afterMs: 20 }, { hedged: result => { told.push(result) } })
+  const hedges = new Hedges({ share: 1, burst: 10, afterMs: 20 }, {
+    hedged: result => {
+      told.push(result)
+    }
+  })
   const tried = hedges.ask(first, () => first, async () => {
     socket.write('asked')
     await once(socket, 'data')

@@ -11,15 +11,35 @@ import { type Question } from '../../src/upstreams/question.js'
 import { ok } from '../support/stub-node.js'
 import { until } from '../support/until.js'
 
-const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/x', headers: {}, isIdempotent: true }
+const question: Question = {
+  endpoint: 'account_modules',
+  method: 'GET',
+  target: '/v1/x',
+  headers: {},
+  isIdempotent: true
+}
 const lookEveryMs = 20
 // Connections that nobody uses are ended after three seconds in any case.
 const soonMs = 2000
 
-const at = (...addresses: string[]): LookupAddress[] => addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
+const at = (...addresses: string[]): LookupAddress[] =>
+  addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
 
 /** Listens at an address; counts its connections, and answers when the test says so where that is wished. */
-async function listens (t: Test, address: string, port = 0): Promise<{ port: number, asked: () => number, opened: () => number, open: () => number, held: ServerResponse[], hold: (isHeld: boolean) => void }> {
+async function listens (
+  t: Test,
+  address: string,
+  port = 0
+): Promise<
+  {
+    port: number,
+    asked: () => number,
+    opened: () => number,
+    open: () => number,
+    held: ServerResponse[],
+    hold: (isHeld: boolean) => void
+  }
+> {
   const sockets = new Set<Socket>()
   const held: ServerResponse[] = []
   let [asked, opened, isHeld] = [0, 0, false]
@@ -28,19 +48,56 @@ async function listens (t: Test, address: string, port = 0): Promise<{ port: num
     if (isHeld) held.push(response)
     else ok(response, `"${address}"`)
   })
-  server.on('connection', socket => { opened++; sockets.add(socket.on('close', () => sockets.delete(socket))) })
+  server.on('connection', socket => {
+    opened++
+    sockets.add(socket.on('close', () => sockets.delete(socket)))
+  })
   server.listen(port, address)
   await once(server, 'listening')
-  t.teardown(async () => { server.closeAllConnections(); await new Promise(resolve => { server.close(resolve) }) })
-  return { port: (server.address() as AddressInfo).port, asked: () => asked, opened: () => opened, open: () => sockets.size, held, hold: value => { isHeld = value } }
+  t.teardown(async () => {
+    server.closeAllConnections()
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
+  })
+  return {
+    port: (server.address() as AddressInfo).port,
+    asked: () => asked,
+    opened: () => opened,
+    open: () => sockets.size,
+    held,
+    hold: value => {
+      isHeld = value
+    }
+  }
 }
 
 /** A node by a name whose resolver is the test's. */
 function named (t: Test, port: number, resolve: Resolve, timeoutMs = 2000, maxConcurrent = 4) {
   let lost = 0
-  const node = new LedgerNode({ name: 'n', url: `http://node.example:${port}`, headers: {}, timeoutMs, maxConcurrent, caFile: null, maxGatheredBytes: 1000, now: () => performance.now(), resolve, lookEveryMs, onLost: () => { lost++ } }, { asked: () => {} })
-  t.teardown(async () => { await node.close() })
-  const says = async (): Promise<string> => await node.ask(question).then(({ body }) => body.toString(), (error: unknown) => error instanceof NodeFailure ? error.told : String(error))
+  const node = new LedgerNode({
+    name: 'n',
+    url: `http://node.example:${port}`,
+    headers: {},
+    timeoutMs,
+    maxConcurrent,
+    caFile: null,
+    maxGatheredBytes: 1000,
+    now: () => performance.now(),
+    resolve,
+    lookEveryMs,
+    onLost: () => {
+      lost++
+    }
+  }, { asked: () => {} })
+  t.teardown(async () => {
+    await node.close()
+  })
+  const says = async (): Promise<string> =>
+    await node.ask(question).then(
+      ({ body }) => body.toString(),
+      (error: unknown) => error instanceof NodeFailure ? error.told : String(error)
+    )
   return { node, says, lost: () => lost }
 }
 
@@ -72,7 +129,16 @@ t.test('a connection that is asked one thing after another follows the name too'
   await listens(t, '127.0.0.2', old.port)
   const names = { addresses: at('127.0.0.1') }
   let looks = 0
-  const { says } = named(t, old.port, async () => { looks++; return names.addresses }, 2000, 1)
+  const { says } = named(
+    t,
+    old.port,
+    async () => {
+      looks++
+      return names.addresses
+    },
+    2000,
+    1
+  )
   await says()
   old.hold(true)
   const first = says()
@@ -89,16 +155,26 @@ t.test('a name with another answer each time keeps its connections, as does one 
   const server = await listens(t, '127.0.0.1')
   let looks = 0
   const names: { resolve: Resolve } = { resolve: async () => at('127.0.0.1') }
-  const { says, lost } = named(t, server.port, async hostname => { looks++; return await names.resolve(hostname) })
+  const { says, lost } = named(t, server.port, async hostname => {
+    looks++
+    return await names.resolve(hostname)
+  })
   await says()
-  const see = async (count: number): Promise<void> => { const before = looks; await until(() => looks >= before + count, 'it was looked at') }
+  const see = async (count: number): Promise<void> => {
+    const before = looks
+    await until(() => looks >= before + count, 'it was looked at')
+  }
   names.resolve = async () => at(`127.0.1.${looks % 200}`, `127.0.2.${looks % 200}`)
   await see(20)
   names.resolve = async () => at(looks % 2 === 0 ? '127.0.0.1' : '127.0.0.9')
   await see(20)
-  names.resolve = async () => { throw Object.assign(new Error('no'), { code: 'EAI_AGAIN' }) }
+  names.resolve = async () => {
+    throw Object.assign(new Error('no'), { code: 'EAI_AGAIN' })
+  }
   await see(20)
-  names.resolve = async () => { throw Object.assign(new Error('no'), { code: 'ENOTFOUND' }) }
+  names.resolve = async () => {
+    throw Object.assign(new Error('no'), { code: 'ENOTFOUND' })
+  }
   await see(20)
   t.equal(await says(), '"127.0.0.1"')
   t.same([server.opened(), lost()], [1, 0])
@@ -108,11 +184,18 @@ t.test('a name with another answer each time keeps its connections, as does one 
 
 t.test('a name that cannot be resolved is a failure with its reason, in time also where the resolver hangs, and is well when it resolves', async t => {
   const server = await listens(t, '127.0.0.1')
-  const names: { resolve: Resolve } = { resolve: async () => { throw Object.assign(new Error('no'), { code: 'ENOTFOUND' }) } }
+  const names: { resolve: Resolve } = {
+    resolve: async () => {
+      throw Object.assign(new Error('no'), { code: 'ENOTFOUND' })
+    }
+  }
   const { node, says } = named(t, server.port, async hostname => await names.resolve(hostname), 2000)
   t.equal(await says(), 'the name node.example could not be resolved: ENOTFOUND')
   let answer: (addresses: LookupAddress[]) => void = () => {}
-  names.resolve = async () => await new Promise(resolve => { answer = resolve })
+  names.resolve = async () =>
+    await new Promise(resolve => {
+      answer = resolve
+    })
   const began = performance.now()
   t.equal(await says(), 'the name node.example could not be resolved: ETIMEOUT')
   t.ok(performance.now() - began < 5000, 'its time is 2 s; a resolver has as long as it likes')
@@ -120,7 +203,11 @@ t.test('a name that cannot be resolved is a failure with its reason, in time als
   answer(at('127.0.0.1'))
   t.equal(await says(), '"127.0.0.1"')
   t.ok(node.up)
-  t.equal(new NodeFailure('n', 'unresolved', undefined).told, 'its name could not be resolved', 'as it is heard from another process')
+  t.equal(
+    new NodeFailure('n', 'unresolved', undefined).told,
+    'its name could not be resolved',
+    'as it is heard from another process'
+  )
 })
 
 t.test('of several addresses a dead one is passed over: one that refuses, one that says nothing, one of the other family', async t => {
@@ -135,8 +222,24 @@ t.test('of several addresses a dead one is passed over: one that refuses, one th
 t.test('an address in place of a name is never looked up', async t => {
   const server = await listens(t, '127.0.0.1')
   let looks = 0
-  const node = new LedgerNode({ name: 'n', url: `http://127.0.0.1:${server.port}`, headers: {}, timeoutMs: 1000, maxConcurrent: 1, caFile: null, maxGatheredBytes: 1000, now: () => performance.now(), lookEveryMs: 5, resolve: async () => { looks++; return [] } }, { asked: () => {} })
-  t.teardown(async () => { await node.close() })
+  const node = new LedgerNode({
+    name: 'n',
+    url: `http://127.0.0.1:${server.port}`,
+    headers: {},
+    timeoutMs: 1000,
+    maxConcurrent: 1,
+    caFile: null,
+    maxGatheredBytes: 1000,
+    now: () => performance.now(),
+    lookEveryMs: 5,
+    resolve: async () => {
+      looks++
+      return []
+    }
+  }, { asked: () => {} })
+  t.teardown(async () => {
+    await node.close()
+  })
   t.equal((await node.ask(question)).body.toString(), '"127.0.0.1"')
   await pause(30)
   t.equal(looks, 0)

@@ -3,9 +3,13 @@ import t from 'tap'
 import { Names, Unresolved } from '../../src/upstreams/names.js'
 import { until } from '../support/until.js'
 
-const at = (...addresses: string[]): LookupAddress[] => addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
+const at = (...addresses: string[]): LookupAddress[] =>
+  addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
 
-interface Asked { resolve: (addresses: LookupAddress[]) => void, fail: (code: string) => void }
+interface Asked {
+  resolve: (addresses: LookupAddress[]) => void
+  fail: (code: string) => void
+}
 
 /** Names whose resolver is in the test's hand, and a clock that is too. */
 function inHand (timeoutMs = 100) {
@@ -16,9 +20,21 @@ function inHand (timeoutMs = 100) {
     timeoutMs,
     now: () => clock.ms,
     onAnswer: (_hostname, addresses) => told.push(addresses.map(({ address }) => address).join()),
-    resolve: async () => await new Promise((resolve, reject) => { asked.push({ resolve, fail: code => { reject(Object.assign(new Error(code), { code })) } }) })
+    resolve: async () =>
+      await new Promise((resolve, reject) => {
+        asked.push({
+          resolve,
+          fail: code => {
+            reject(Object.assign(new Error(code), { code }))
+          }
+        })
+      })
   })
-  const found = async (hostname = 'node.example'): Promise<string> => await names.addressesOf(hostname).then(addresses => addresses.map(({ address }) => address).join(), (error: Unresolved) => error.code)
+  const found = async (hostname = 'node.example'): Promise<string> =>
+    await names.addressesOf(hostname).then(
+      addresses => addresses.map(({ address }) => address).join(),
+      (error: Unresolved) => error.code
+    )
   return { clock, asked, told, names, found }
 }
 
@@ -41,7 +57,12 @@ t.test('of several addresses each takes its turn to be the first, and the family
   const { asked, found } = inHand()
   const first = found()
   asked[0]?.resolve(at('10.0.0.1', '10.0.0.2', '::1', '10.0.0.3'))
-  t.same([await first, await found(), await found(), await found()], ['10.0.0.1,10.0.0.2,10.0.0.3,::1', '10.0.0.2,10.0.0.3,10.0.0.1,::1', '10.0.0.3,10.0.0.1,10.0.0.2,::1', '10.0.0.1,10.0.0.2,10.0.0.3,::1'])
+  t.same([await first, await found(), await found(), await found()], [
+    '10.0.0.1,10.0.0.2,10.0.0.3,::1',
+    '10.0.0.2,10.0.0.3,10.0.0.1,::1',
+    '10.0.0.3,10.0.0.1,10.0.0.2,::1',
+    '10.0.0.1,10.0.0.2,10.0.0.3,::1'
+  ])
 })
 
 t.test('a resolver that fails leaves what it said last for a day, and is asked again each time', async t => {
@@ -66,7 +87,13 @@ t.test('that there is no such name is believed, and what it led to is forgotten'
   const first = found()
   asked[0]?.resolve(at('10.0.0.1'))
   await first
-  for (const answer of [(one?: Asked) => one?.fail('ENOTFOUND'), (one?: Asked) => one?.resolve([]), (one?: Asked) => one?.fail('ENOTFOUND')]) {
+  for (
+    const answer of [
+      (one?: Asked) => one?.fail('ENOTFOUND'),
+      (one?: Asked) => one?.resolve([]),
+      (one?: Asked) => one?.fail('ENOTFOUND')
+    ]
+  ) {
     clock.ms += 2000
     const gone = found()
     answer(asked.at(-1))
@@ -95,7 +122,9 @@ t.test('a resolver that hangs is waited for a fifth of the time where it has ans
 t.test('where it has never answered it is waited for nearly all of the time, and told of as what it is', async t => {
   const { names, asked, found } = inHand(100)
   t.equal(await found(), 'ETIMEOUT')
-  await t.rejects(names.addressesOf('node.example'), { message: 'the name node.example could not be resolved: ETIMEOUT' })
+  await t.rejects(names.addressesOf('node.example'), {
+    message: 'the name node.example could not be resolved: ETIMEOUT'
+  })
   t.equal(asked.length, 1)
   asked[0]?.resolve(at('10.0.0.1'))
   await until(async () => await found() === '10.0.0.1', 'it is known')
@@ -123,8 +152,20 @@ t.test('one name that hangs keeps no other from being found, and no more than so
 
 t.test('the system is asked where nobody else is, and a socket may want one address or all', async t => {
   const names = new Names({ now: () => 0, timeoutMs: 5000 })
-  const sees = async (all: boolean): Promise<unknown> => await new Promise(resolve => { names.lookup('localhost', { all }, (...came) => { resolve(came) }) })
+  const sees = async (all: boolean): Promise<unknown> =>
+    await new Promise(resolve => {
+      names.lookup('localhost', { all }, (...came) => {
+        resolve(came)
+      })
+    })
   t.match(await sees(true), [null, [{ address: /^(?:127\.0\.0\.1|::1)$/ }]])
   t.match(await sees(false), [null, /^(?:127\.0\.0\.1|::1)$/, /^[46]$/])
-  t.match(await new Promise(resolve => { names.lookup('nowhere.invalid', { all: true }, (...came) => { resolve(came) }) }), [{ code: /^(?:ENOTFOUND|EAI_AGAIN)$/ }, []])
+  t.match(
+    await new Promise(resolve => {
+      names.lookup('nowhere.invalid', { all: true }, (...came) => {
+        resolve(came)
+      })
+    }),
+    [{ code: /^(?:ENOTFOUND|EAI_AGAIN)$/ }, []]
+  )
 })

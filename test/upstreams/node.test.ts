@@ -12,14 +12,32 @@ import { certificate, certificateKey } from '../support/certificate.js'
 import { answering, standStill } from '../support/standing-still.js'
 import { ok, rawNode, stamps, stubNode } from '../support/stub-node.js'
 
-const question: Question = { endpoint: 'account_modules', method: 'GET', target: '/v1/accounts/0x1/modules', headers: { accept: 'application/json' }, isIdempotent: true }
+const question: Question = {
+  endpoint: 'account_modules',
+  method: 'GET',
+  target: '/v1/accounts/0x1/modules',
+  headers: { accept: 'application/json' },
+  isIdempotent: true
+}
 
 function nodeAt (t: Test, url: string, change: Partial<NodeOptions> = {}): { node: LedgerNode, told: string[] } {
   const told: string[] = []
-  const node = new LedgerNode({ name: 'n', url, headers: {}, timeoutMs: 2000, maxConcurrent: 4, caFile: null, maxGatheredBytes: 1000, now: () => performance.now(), ...change }, {
+  const node = new LedgerNode({
+    name: 'n',
+    url,
+    headers: {},
+    timeoutMs: 2000,
+    maxConcurrent: 4,
+    caFile: null,
+    maxGatheredBytes: 1000,
+    now: () => performance.now(),
+    ...change
+  }, {
     asked: (name, endpoint, status) => told.push(`${name} ${endpoint} ${status}`)
   })
-  t.teardown(async () => { await node.close() })
+  t.teardown(async () => {
+    await node.close()
+  })
   return { node, told }
 }
 
@@ -32,15 +50,29 @@ async function reasonOf (asking: Promise<unknown>): Promise<string> {
   }
 }
 
-const head = (status: string, lines: string[]): string => [`HTTP/1.1 ${status}`, 'content-type: application/json', ...Object.entries(stamps()).map(line => line.join(': ')), ...lines, '', ''].join('\r\n')
+const head = (status: string, lines: string[]): string =>
+  [
+    `HTTP/1.1 ${status}`,
+    'content-type: application/json',
+    ...Object.entries(stamps()).map(line => line.join(': ')),
+    ...lines,
+    '',
+    ''
+  ].join('\r\n')
 
 t.test('a node is asked with its own headers, its path prefix, one media type and no coding, and nothing else', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const { node, told } = nodeAt(t, `${stub.url}/key/`, { headers: { Authorization: 'Bearer secret', Accept: 'text/html' } })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
+  const { node, told } = nodeAt(t, `${stub.url}/key/`, {
+    headers: { Authorization: 'Bearer secret', Accept: 'text/html' }
+  })
   const answer = await node.ask(question)
   t.same(stub.asked, ['GET /key/v1/accounts/0x1/modules'])
   const [lines = []] = stub.headers
-  const sent = Object.fromEntries(lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1]]] : []))
+  const sent = Object.fromEntries(
+    lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1]]] : [])
+  )
   t.same(Object.keys(sent).sort(), ['accept', 'accept-encoding', 'authorization', 'connection', 'host', 'user-agent'])
   t.match(sent, { accept: 'application/json', 'accept-encoding': 'identity', authorization: 'Bearer secret' })
   t.equal(answer.body.toString(), '[]')
@@ -52,14 +84,23 @@ t.test('a node is asked with its own headers, its path prefix, one media type an
 
 t.test('a body goes with its type and length', async t => {
   const stub = await stubNode(t, (request, response) => {
-    request.setEncoding('utf8').once('data', text => { ok(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text])) })
+    request.setEncoding('utf8').once('data', text => {
+      ok(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text]))
+    })
   })
-  const answer = await nodeAt(t, stub.url).node.ask({ ...question, method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"é":1}' })
+  const answer = await nodeAt(t, stub.url).node.ask({
+    ...question,
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"é":1}'
+  })
   t.same(JSON.parse(answer.body.toString()), ['application/json', '8', '{"é":1}'])
 })
 
 t.test('a node\'s errors are answers', async t => {
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(503).end('busy') })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(503).end('busy')
+  })
   const { node, told } = nodeAt(t, stub.url)
   t.match(await node.ask(question), { status: 503, stamped: undefined })
   t.same(told, ['n account_modules 503'])
@@ -73,8 +114,19 @@ t.test('what comes not whole is a failure with its reason', async t => {
     ['cut_short', socket => socket.resetAndDestroy()],
     ['garbage', socket => socket.end('this is no HTTP\r\n\r\n')],
     ['garbage', socket => socket.end(head('200 OK', [`x-long: ${'x'.repeat(70_000)}`, 'content-length: 2']) + '[]')],
-    ...['gzip, chunked', 'chunked, chunked', 'xchunked', 'identity'].map((coding): [string, (socket: Socket) => void] => ['garbage', socket => socket.end(head('200 OK', [`transfer-encoding: ${coding}`]) + '2\r\n[]\r\n0\r\n\r\n')]),
-    ['garbage', socket => socket.end(head('200 OK', ['transfer-encoding: gzip, chunked']) + `100000\r\n${'x'.repeat(0x100000)}\r\n0\r\n\r\n`)],
+    ...['gzip, chunked', 'chunked, chunked', 'xchunked', 'identity'].map((
+      coding
+    ): [string, (socket: Socket) => void] => [
+      'garbage',
+      socket => socket.end(head('200 OK', [`transfer-encoding: ${coding}`]) + '2\r\n[]\r\n0\r\n\r\n')
+    ]),
+    [
+      'garbage',
+      socket =>
+        socket.end(
+          head('200 OK', ['transfer-encoding: gzip, chunked']) + `100000\r\n${'x'.repeat(0x100000)}\r\n0\r\n\r\n`
+        )
+    ],
     ['timeout', socket => socket.write('HTTP/1.1 200 OK\r\n')],
     ['timeout', socket => socket.write(head('200 OK', ['content-length: 10']) + 'x')]
   ]
@@ -104,22 +156,32 @@ t.test('reads beyond what a node can take soon are refused at once, so that thos
 })
 
 t.test('a node is up when it answers as a node does: an error of its own counts, one that bears no position does not', async t => {
-  let answer: Parameters<typeof stubNode>[1] = (_request, response) => { response.writeHead(503).end('busy') }
-  const stub = await stubNode(t, (request, response, nth) => { answer(request, response, nth) })
+  let answer: Parameters<typeof stubNode>[1] = (_request, response) => {
+    response.writeHead(503).end('busy')
+  }
+  const stub = await stubNode(t, (request, response, nth) => {
+    answer(request, response, nth)
+  })
   const { node } = nodeAt(t, stub.url)
   await node.ask(question)
   t.notOk(node.up, 'a gateway that says 503')
-  answer = (_request, response) => { response.writeHead(500, stamps()).end() }
+  answer = (_request, response) => {
+    response.writeHead(500, stamps()).end()
+  }
   await node.ask(question)
   t.ok(node.up, 'a node that says 500')
-  answer = (_request, response) => { response.writeHead(400).end() }
+  answer = (_request, response) => {
+    response.writeHead(400).end()
+  }
   await node.ask(question)
   t.ok(node.up, 'a framework error bears no position')
 })
 
 t.test('an answer tells whether its end was marked', async t => {
   const framed = async (lines: string[], body: string): Promise<boolean> => {
-    const raw = await rawNode(t, socket => { socket.end(head('200 OK', lines) + body) })
+    const raw = await rawNode(t, socket => {
+      socket.end(head('200 OK', lines) + body)
+    })
     return (await nodeAt(t, raw.url).node.ask(question)).isFramed
   }
   t.equal(await framed(['content-length: 2'], '[]'), true)
@@ -130,7 +192,9 @@ t.test('an answer tells whether its end was marked', async t => {
 t.test('a kept connection that dies under a read costs one fresh try and no error', async t => {
   const raw = await rawNode(t, (socket, nth) => {
     socket.write(head('200 OK', ['content-length: 1']) + String(nth))
-    socket.once('data', () => { socket.end() })
+    socket.once('data', () => {
+      socket.end()
+    })
   })
   const { node } = nodeAt(t, raw.url, { maxConcurrent: 1 })
   t.equal((await node.ask(question)).body.toString(), '1')
@@ -149,14 +213,22 @@ t.test('an answer bears the release that was running before it was asked for', a
 })
 
 t.test('a certificate that nobody vouches for is refused, one that the CA file vouches for is taken', async t => {
-  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => { ok(response, '[]') })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.close() })
+  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
+    ok(response, '[]')
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.close()
+  })
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
   t.equal(await reasonOf(nodeAt(t, url).node.ask(question)), 'unreachable')
   const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
   t.equal((await nodeAt(t, url, { caFile }).node.ask(question)).status, 200)
-  t.throws(() => nodeAt(t, url, { caFile: 'no-such-file.pem' }), { message: /caFile no-such-file\.pem holds no certificate: ENOENT/ })
+  t.throws(() => nodeAt(t, url, { caFile: 'no-such-file.pem' }), {
+    message: /caFile no-such-file\.pem holds no certificate: ENOENT/
+  })
 })
 
 const other: Question = { endpoint: 'other', method: 'GET', target: '/v1/spec.json', headers: {}, isIdempotent: true }
@@ -171,23 +243,36 @@ async function read ({ body, rest }: Answer): Promise<string> {
 
 t.test('what is passed is handed over as it comes, before the node has sent the last of it, and may take longer than a node may take to begin', async t => {
   const responses: ServerResponse[] = []
-  const stub = await stubNode(t, (_request, response) => { responses.push(response.writeHead(200, stamps())); response.write('a') })
+  const stub = await stubNode(t, (_request, response) => {
+    responses.push(response.writeHead(200, stamps()))
+    response.write('a')
+  })
   const { node, told } = nodeAt(t, stub.url, { timeoutMs: 300 })
   const answer = await node.pass(other, kept())
   t.equal(answer.body.toString(), 'a')
   t.same(told, ['n other 200'])
   t.equal(answer.stamped?.position.head.version, 1000n)
-  const dripping = setInterval(() => { responses[0]?.write('b') }, 100)
-  setTimeout(() => { clearInterval(dripping); responses[0]?.end('c') }, 450)
+  const dripping = setInterval(() => {
+    responses[0]?.write('b')
+  }, 100)
+  setTimeout(() => {
+    clearInterval(dripping)
+    responses[0]?.end('c')
+  }, 450)
   t.match(await read(answer), /^ab+c$/)
 })
 
 t.test('a question that is taken back is taken back from the node too, and says nothing of the node', async t => {
   let arrived: (response: ServerResponse) => void = () => {}
-  const stub = await stubNode(t, (request, response) => { if (request.url === '/v1/spec.json') arrived(response); else ok(response, '[]') })
+  const stub = await stubNode(t, (request, response) => {
+    if (request.url === '/v1/spec.json') arrived(response)
+    else ok(response, '[]')
+  })
   const { node, told } = nodeAt(t, stub.url)
   await node.ask(question)
-  const here = new Promise<ServerResponse>(resolve => { arrived = resolve })
+  const here = new Promise<ServerResponse>(resolve => {
+    arrived = resolve
+  })
   const before = new AbortController()
   const asking = reasonOf(node.pass(other, before.signal))
   const waiting = await here
@@ -195,7 +280,9 @@ t.test('a question that is taken back is taken back from the node too, and says 
   before.abort()
   t.equal(await asking, 'taken_back')
   await closed
-  const started = new Promise<ServerResponse>(resolve => { arrived = resolve })
+  const started = new Promise<ServerResponse>(resolve => {
+    arrived = resolve
+  })
   const within = new AbortController()
   const passing = node.pass(other, within.signal)
   const response = await started
@@ -214,21 +301,38 @@ t.test('a question that is taken back is taken back from the node too, and says 
 
 t.test('a passed answer keeps its slot until its body ends, however that comes about, and no longer', async t => {
   const stub = await stubNode(t, (request, response) => {
-    response.writeHead(200, { ...stamps(), ...(request.url?.includes('declared') === true && { 'content-length': '6' }) })
+    response.writeHead(200, {
+      ...stamps(),
+      ...(request.url?.includes('declared') === true && { 'content-length': '6' })
+    })
     if (request.url?.includes('whole') === true) response.end('abcdef')
     else if (request.method === 'HEAD') response.end()
     else response.write('abc')
-    if (request.url?.includes('cut') === true) setImmediate(() => { response.destroy() })
+    if (request.url?.includes('cut') === true) {
+      setImmediate(() => {
+        response.destroy()
+      })
+    }
   })
   const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
   const leaving = (): AbortController => new AbortController()
   const ends: [string, string, (answer: Answer, gone: AbortController) => unknown][] = [
     ['GET', 'whole', read],
-    ['GET', 'whole', ({ rest }) => { rest?.destroy() }],
-    ['GET', 'open', ({ rest }) => { rest?.destroy() }],
-    ['GET', 'open', (_answer, gone) => { gone.abort() }],
-    ['GET', 'cut', async answer => { await t.rejects(read(answer)) }],
-    ['HEAD', 'open', ({ rest }) => { rest?.destroy() }],
+    ['GET', 'whole', ({ rest }) => {
+      rest?.destroy()
+    }],
+    ['GET', 'open', ({ rest }) => {
+      rest?.destroy()
+    }],
+    ['GET', 'open', (_answer, gone) => {
+      gone.abort()
+    }],
+    ['GET', 'cut', async answer => {
+      await t.rejects(read(answer))
+    }],
+    ['HEAD', 'open', ({ rest }) => {
+      rest?.destroy()
+    }],
     ['HEAD', 'open', read]
   ]
   for (const [method, how, end] of ends) {
@@ -241,7 +345,12 @@ t.test('a passed answer keeps its slot until its body ends, however that comes a
     }
   }
   t.same(new Set(told), new Set(['n other 200']))
-  const slots = await Promise.all(Array.from({ length: 8 }, async (_, at) => at === 0 ? await node.pass({ ...other, target: '/v1/x?open' }, kept()) : undefined))
+  const slots = await Promise.all(
+    Array.from(
+      { length: 8 },
+      async (_, at) => at === 0 ? await node.pass({ ...other, target: '/v1/x?open' }, kept()) : undefined
+    )
+  )
   const waiting = Array.from({ length: 7 }, async () => await reasonOf(node.ask(question)))
   t.equal(await reasonOf(node.pass(other, kept())), 'busy', 'what streams counts among those under way')
   slots[0]?.rest?.destroy()
@@ -250,7 +359,9 @@ t.test('a passed answer keeps its slot until its body ends, however that comes a
 })
 
 t.test('a node that goes silent within what it passes on is given up', async t => {
-  const stub = await stubNode(t, (_request, response) => { response.writeHead(200, stamps()).write('a') })
+  const stub = await stubNode(t, (_request, response) => {
+    response.writeHead(200, stamps()).write('a')
+  })
   const { node } = nodeAt(t, stub.url, { timeoutMs: 200 })
   await t.rejects(read(await node.pass(other, kept())), { code: 'UND_ERR_BODY_TIMEOUT' })
 })
@@ -258,7 +369,9 @@ t.test('a node that goes silent within what it passes on is given up', async t =
 t.test('what is not idempotent is asked once, also where a kept connection dies under it', async t => {
   const raw = await rawNode(t, socket => {
     socket.write(head('200 OK', ['content-length: 2']) + '[]')
-    socket.once('data', () => { socket.destroy() })
+    socket.once('data', () => {
+      socket.destroy()
+    })
   })
   const { node, told } = nodeAt(t, raw.url, { maxConcurrent: 1 })
   t.equal((await node.ask(question)).status, 200)
@@ -266,27 +379,43 @@ t.test('what is not idempotent is asked once, also where a kept connection dies 
   t.equal(raw.connections(), 1)
   t.same(told, ['n account_modules 200', 'n other cut_short'])
   for (const begun of ['', 'HTTP/1.1 200 OK\r\ncontent-', 'HTTP/1.1 103 Early Hints\r\n\r\n']) {
-    const dying = await rawNode(t, socket => { socket.end(begun) })
+    const dying = await rawNode(t, socket => {
+      socket.end(begun)
+    })
     t.equal(await reasonOf(nodeAt(t, dying.url).node.pass(posted, kept())), 'cut_short')
     t.equal(dying.connections(), 1, begun)
   }
 })
 
 t.test('of who asks the node is told under the operator\'s own headers, which win; what the answer depends on is the client\'s', async t => {
-  const stub = await stubNode(t, (_request, response) => { ok(response, '[]') })
-  const { node } = nodeAt(t, stub.url, { headers: { 'User-Agent': 'operator', 'X-Key': 'mine', Accept: 'text/html', 'Accept-Encoding': 'deflate' } })
+  const stub = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
+  const { node } = nodeAt(t, stub.url, {
+    headers: { 'User-Agent': 'operator', 'X-Key': 'mine', Accept: 'text/html', 'Accept-Encoding': 'deflate' }
+  })
   const sentBy = async (asked: Question): Promise<Record<string, string>> => {
     await read(await node.pass(asked, kept()))
     const lines = stub.headers.at(-1) ?? []
-    return Object.fromEntries(lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1] ?? '']] : []))
+    return Object.fromEntries(
+      lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1] ?? '']] : [])
+    )
   }
-  t.match(await sentBy({ ...other, headers: { accept: 'a/b', 'accept-encoding': 'gzip' }, about: { 'user-agent': 'client', 'x-key': 'theirs', 'x-aptos-client': 'sdk' } }),
-    { 'user-agent': 'operator', 'x-key': 'mine', 'x-aptos-client': 'sdk', accept: 'a/b', 'accept-encoding': 'gzip' })
+  t.match(
+    await sentBy({
+      ...other,
+      headers: { accept: 'a/b', 'accept-encoding': 'gzip' },
+      about: { 'user-agent': 'client', 'x-key': 'theirs', 'x-aptos-client': 'sdk' }
+    }),
+    { 'user-agent': 'operator', 'x-key': 'mine', 'x-aptos-client': 'sdk', accept: 'a/b', 'accept-encoding': 'gzip' }
+  )
   t.match(await sentBy(other), { 'user-agent': 'operator', accept: 'text/html', 'accept-encoding': 'identity' })
 })
 
 t.test('what was lost in silence before another answer came does not tell against a node that answers', async t => {
-  const stub = await stubNode(t, (request, response) => { if (request.url?.endsWith('/lost') !== true) ok(response, '[]') })
+  const stub = await stubNode(t, (request, response) => {
+    if (request.url?.endsWith('/lost') !== true) ok(response, '[]')
+  })
   const { node } = nodeAt(t, stub.url, { timeoutMs: 1000 })
   const lost = reasonOf(node.ask({ ...question, target: '/v1/lost' }))
   await node.ask(question)
@@ -299,13 +428,22 @@ t.test('what was lost in silence before another answer came does not tell agains
 t.test('an answer that came while varve itself stood still is no failure of the node', async t => {
   const port = await answering(t, 300, `${head('200 OK', ['content-length: 2'])}[]`)
   const lost: string[] = []
-  const { node, told } = nodeAt(t, `http://127.0.0.1:${port}`, { timeoutMs: 1000, onLost: () => { lost.push('lost') } })
+  const { node, told } = nodeAt(t, `http://127.0.0.1:${port}`, {
+    timeoutMs: 1000,
+    onLost: () => {
+      lost.push('lost')
+    }
+  })
   await node.ask(question)
   const asking = reasonOf(node.ask(question))
   // It leaves soon, and its answer comes much later.
-  await new Promise(resolve => { setTimeout(resolve, 50) })
+  await new Promise(resolve => {
+    setTimeout(resolve, 50)
+  })
   // From where timers have their turn before sockets.
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   standStill(2500)
   t.equal(await asking, 'answered')
   t.same([node.up, told, lost], [true, ['n account_modules 200', 'n account_modules 200'], []])

@@ -23,7 +23,11 @@ t.test('what is still to be sent counts, and what was sent counts from then on',
   pace.sent()
   clock.ms = 400
   pace.sentAgain()
-  t.same([pace.used, pace.readyInMs], [3, 900], 'what was sent once more counts too, and one may only be sent when two of the three count no more')
+  t.same(
+    [pace.used, pace.readyInMs],
+    [3, 900],
+    'what was sent once more counts too, and one may only be sent when two of the three count no more'
+  )
   clock.ms = 1300
   t.same([pace.used, pace.readyInMs, pace.isHalfUsed(0), pace.isHalfUsed(1)], [1, 0, true, false])
   t.equal(pace.within(2001), 6)
@@ -31,21 +35,24 @@ t.test('what is still to be sent counts, and what was sent counts from then on',
 
 t.test(`whatever comes and whenever it is sent, no time is ever met by more than it may hold (${seeded})`, async () => {
   const step = fc.record({ afterMs: fc.integer({ min: 0, max: 700 }), wanted: fc.integer({ min: 0, max: 9 }) })
-  await checkAsync(fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(step, { maxLength: 60 }), async (count, steps) => {
-    const clock = { ms: 0 }
-    const pace = new Pace({ count, perMs: 1000 }, () => clock.ms)
-    const sentAt: number[] = []
-    for (const { afterMs, wanted } of steps) {
-      clock.ms += afterMs
-      for (let nth = 0; nth < wanted && pace.readyInMs <= 0; nth++) {
-        pace.take()
-        pace.sent()
-        sentAt.push(clock.ms)
+  await checkAsync(
+    fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(step, { maxLength: 60 }), async (count, steps) => {
+      const clock = { ms: 0 }
+      const pace = new Pace({ count, perMs: 1000 }, () => clock.ms)
+      const sentAt: number[] = []
+      for (const { afterMs, wanted } of steps) {
+        clock.ms += afterMs
+        for (let nth = 0; nth < wanted && pace.readyInMs <= 0; nth++) {
+          pace.take()
+          pace.sent()
+          sentAt.push(clock.ms)
+        }
+        // What is ready in a time is ready then, and not before.
+        const { readyInMs } = pace
+        if (readyInMs > 0 && sentAt.filter(at => at > clock.ms + readyInMs - 1000).length >= count) return false
       }
-      // What is ready in a time is ready then, and not before.
-      const { readyInMs } = pace
-      if (readyInMs > 0 && sentAt.filter(at => at > clock.ms + readyInMs - 1000).length >= count) return false
-    }
-    return sentAt.every((at, nth) => at - (sentAt[nth - count] ?? -Infinity) >= 1000) && pace.used <= count
-  }), 300)
+      return sentAt.every((at, nth) => at - (sentAt[nth - count] ?? -Infinity) >= 1000) && pace.used <= count
+    }),
+    300
+  )
 })

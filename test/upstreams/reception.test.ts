@@ -12,14 +12,21 @@ async function whole (rest: Rest | undefined): Promise<Buffer> {
 }
 
 /** A connection that sends these chunks to a reception, no further than it is let, and then ends in some way. */
-function connectionTo (reception: Reception, chunks: readonly Buffer[], headers: Record<string, string> = {}, error?: Error): { sent: () => number, aborted: () => unknown } {
+function connectionTo (
+  reception: Reception,
+  chunks: readonly Buffer[],
+  headers: Record<string, string> = {},
+  error?: Error
+): { sent: () => number, aborted: () => unknown } {
   let at = 0
   let aborted: unknown
   const controller = {
     paused: false,
     aborted: false,
     reason: null,
-    pause: () => { controller.paused = true },
+    pause: () => {
+      controller.paused = true
+    },
     resume: () => {
       if (!controller.paused) return
       controller.paused = false
@@ -32,7 +39,9 @@ function connectionTo (reception: Reception, chunks: readonly Buffer[], headers:
     }
   }
   const send = (): void => {
-    while (at < chunks.length && !controller.paused && !controller.aborted) reception.onResponseData(controller, chunks[at++] as Buffer)
+    while (at < chunks.length && !controller.paused && !controller.aborted) {
+      reception.onResponseData(controller, chunks[at++] as Buffer)
+    }
     if (controller.paused || controller.aborted || at < chunks.length) return
     if (error === undefined) reception.onResponseEnd()
     else reception.onResponseError(controller, error)
@@ -48,7 +57,14 @@ function connectionTo (reception: Reception, chunks: readonly Buffer[], headers:
 
 function receptionOf (maxBytes: number | undefined): Reception & { over: () => number } {
   let over = 0
-  const reception = new Reception({ maxBytes, asksAgain: () => false, onSent: () => {}, onOver: () => { over++ } })
+  const reception = new Reception({
+    maxBytes,
+    asksAgain: () => false,
+    onSent: () => {},
+    onOver: () => {
+      over++
+    }
+  })
   return Object.assign(reception, { over: () => over })
 }
 
@@ -71,7 +87,11 @@ t.test('a body up to the limit is gathered whole, one byte more is its beginning
   t.match(await empty.received, { body: Buffer.alloc(0), rest: undefined }, 'an empty body is whole whatever the limit')
   const bodiless = receptionOf(undefined)
   connectionTo(bodiless, [], { 'content-length': '1000000' })
-  t.match(await bodiless.received, { body: Buffer.alloc(0), rest: undefined }, 'and so is one that never comes, whatever its head says')
+  t.match(
+    await bodiless.received,
+    { body: Buffer.alloc(0), rest: undefined },
+    'and so is one that never comes, whatever its head says'
+  )
 })
 
 t.test('a body that says how large it is, is not held at all where that is too large', async t => {
@@ -79,7 +99,9 @@ t.test('a body that says how large it is, is not held at all where that is too l
   const { sent } = connectionTo(reception, Array(11).fill(ten), { 'content-length': '110' })
   const { body, rest } = await reception.received
   t.equal(body.length, 0)
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.equal(sent(), 0, 'nothing is read before its reader reads')
   t.equal((await whole(rest)).length, 110)
 })
@@ -93,7 +115,9 @@ t.test('one that does not say is held up to the limit and no more, and goes on a
   t.equal(sent(), 11)
   const iterator = rest?.[Symbol.asyncIterator]()
   const first = (await iterator?.next())?.value as Buffer
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.ok(sent() <= 18, `${sent()} chunks sent, with those that the stream reads ahead`)
   let size = first.length
   for (let next = await iterator?.next(); next?.done === false; next = await iterator?.next()) size += next.value.length
@@ -173,13 +197,26 @@ t.test('what is given up fails at once, wherever it is, and its question is take
 
 t.test(`bytes are the node's, however they come and wherever the limit falls (${seeded})`, async t => {
   let cut = 0
-  await checkAsync(fc.asyncProperty(fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 })), fc.nat(300), fc.boolean(), async (chunks, limit, says) => {
-    const bytes = Buffer.concat(chunks)
-    const reception = receptionOf(limit)
-    connectionTo(reception, chunks.map(chunk => Buffer.from(chunk)), says ? { 'content-length': String(bytes.length) } : {})
-    const { body, rest } = await reception.received
-    if (rest !== undefined) cut++
-    return (rest === undefined) === (bytes.length <= limit) && Buffer.concat([body, await whole(rest)]).equals(bytes)
-  }), 300)
+  await checkAsync(
+    fc.asyncProperty(
+      fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 })),
+      fc.nat(300),
+      fc.boolean(),
+      async (chunks, limit, says) => {
+        const bytes = Buffer.concat(chunks)
+        const reception = receptionOf(limit)
+        connectionTo(
+          reception,
+          chunks.map(chunk => Buffer.from(chunk)),
+          says ? { 'content-length': String(bytes.length) } : {}
+        )
+        const { body, rest } = await reception.received
+        if (rest !== undefined) cut++
+        return (rest === undefined) === (bytes.length <= limit) &&
+          Buffer.concat([body, await whole(rest)]).equals(bytes)
+      }
+    ),
+    300
+  )
   t.ok(cut > 30, `${cut} of them were cut`)
 })

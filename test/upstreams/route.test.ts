@@ -5,18 +5,32 @@ interface Known extends Choice {
   readonly name: string
 }
 
-const known = (name: string, window: [oldest: bigint, head: bigint] | undefined, { isWell = true, load = 0, isBelieved = true, isFull = false } = {}): Known =>
-  ({ name, window: window && { oldest: window[0], head: window[1] }, health: { isWell, load }, isBelieved, isFull })
+const known = (
+  name: string,
+  window: [oldest: bigint, head: bigint] | undefined,
+  { isWell = true, load = 0, isBelieved = true, isFull = false } = {}
+): Known => ({
+  name,
+  window: window && { oldest: window[0], head: window[1] },
+  health: { isWell, load },
+  isBelieved,
+  isFull
+})
 
 const anything: Route = { version: undefined, atLeast: undefined, events: undefined }
-const namesOf = (nodes: Known[], route: Partial<Route>): string[] => inOrder(nodes, { ...anything, ...route }).map(({ name }) => name)
+const namesOf = (nodes: Known[], route: Partial<Route>): string[] =>
+  inOrder(nodes, { ...anything, ...route }).map(({ name }) => name)
 
 t.test('a version is read where the window holds it, or is not known', async t => {
   const nodes = [known('archive', [0n, 900n]), known('pruned', [500n, 1000n]), known('new', undefined)]
   t.same(namesOf(nodes, { version: 100n }), ['archive', 'new'])
   t.same(namesOf(nodes, { version: 500n }), ['archive', 'pruned', 'new'])
   t.same(namesOf(nodes, { version: 900n }), ['archive', 'pruned', 'new'])
-  t.same(namesOf(nodes, { version: 901n }), ['pruned', 'new', 'archive'], 'one that is behind may have got there by now, and comes last')
+  t.same(
+    namesOf(nodes, { version: 901n }),
+    ['pruned', 'new', 'archive'],
+    'one that is behind may have got there by now, and comes last'
+  )
 })
 
 t.test('where no window holds it the one that comes nearest is asked first, and the others where it fails: the furthest for what is ahead, the longest history for what is behind', async t => {
@@ -27,9 +41,18 @@ t.test('where no window holds it the one that comes nearest is asked first, and 
 })
 
 t.test('of the able the well come first, then the least loaded', async t => {
-  const nodes = [known('sick', [0n, 9n], { isWell: false }), known('busy', [0n, 9n], { load: 5 }), known('idle', [0n, 9n], { load: 1 })]
+  const nodes = [
+    known('sick', [0n, 9n], { isWell: false }),
+    known('busy', [0n, 9n], { load: 5 }),
+    known('idle', [0n, 9n], { load: 1 })
+  ]
   t.same(namesOf(nodes, {}), ['idle', 'busy', 'sick'])
-  t.same(namesOf([known('doubted', [0n, 9n], { isBelieved: false }), ...nodes], {}), ['idle', 'busy', 'doubted', 'sick'])
+  t.same(namesOf([known('doubted', [0n, 9n], { isBelieved: false }), ...nodes], {}), [
+    'idle',
+    'busy',
+    'doubted',
+    'sick'
+  ])
   t.same(namesOf(nodes, { version: 5n }), ['idle', 'busy', 'sick'])
 })
 
@@ -40,12 +63,21 @@ t.test('who may be asked at once comes before who has to be waited for, however 
 })
 
 t.test('events go to the longest history first, however loaded, but to the sick last', async t => {
-  const nodes = [known('short', [500n, 1000n]), known('long', [10n, 900n], { load: 50 }), known('longest', [0n, 900n], { isWell: false })]
+  const nodes = [
+    known('short', [500n, 1000n]),
+    known('long', [10n, 900n], { load: 50 }),
+    known('longest', [0n, 900n], { isWell: false })
+  ]
   t.same(namesOf(nodes, { events: 'from' }), ['long', 'short', 'longest'])
 })
 
 t.test('what must not be older than was shown is asked of a node that has got there, and of the furthest where none has', async t => {
-  const nodes = [known('behind', [0n, 900n]), known('there', [0n, 1000n], { load: 9 }), known('further', [0n, 1100n], { load: 5 }), known('new', undefined)]
+  const nodes = [
+    known('behind', [0n, 900n]),
+    known('there', [0n, 1000n], { load: 9 }),
+    known('further', [0n, 1100n], { load: 5 }),
+    known('new', undefined)
+  ]
   t.same(namesOf(nodes, { atLeast: 1000n }), ['further', 'there', 'behind', 'new'])
   t.same(namesOf(nodes, { atLeast: 5000n }), ['further', 'there', 'behind', 'new'])
 })

@@ -15,12 +15,20 @@ t.test('a node of another chain id is never asked for data, is said to be down w
   const fault = other?.faults.add({ kind: 'otherChain', chainId: 9 })
   await until(async () => await up() === '1,0', 'it is fenced')
   asked()
-  for (let version = 2000; version < 2020; version++) t.match(await get(modules(version)), { status: 200, headers: { 'x-node-chain-id': '4' } })
+  for (let version = 2000; version < 2020; version++) {
+    t.match(await get(modules(version)), { status: 200, headers: { 'x-node-chain-id': '4' } })
+  }
   t.same(asked(), [20, 0])
-  t.match((await ask(varve.adminUrl, '/readyz')), { status: 200, body: /"n2 is not asked: it serves chain 9, not 4"/ })
+  t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: /"n2 is not asked: it serves chain 9, not 4"/ })
   t.match(await told('n2'), { state: 'fenced', reason: 'it serves chain 9, not 4' })
-  t.match(await told('n1'), { state: 'up', version: String(other?.ledger.head.version), oldestVersion: '0', lagVersions: '0' })
-  const lines = (msg: RegExp): number => varve.log.filter(line => line['node'] === 'n2' && msg.test(String(line['msg']))).length
+  t.match(await told('n1'), {
+    state: 'up',
+    version: String(other?.ledger.head.version),
+    oldestVersion: '0',
+    lagVersions: '0'
+  })
+  const lines = (msg: RegExp): number =>
+    varve.log.filter(line => line['node'] === 'n2' && msg.test(String(line['msg']))).length
   t.equal(lines(/serves another chain/), 1)
   t.ok(varve.log.some(({ node, reason }) => node === 'n2' && reason === 'it serves chain 9, not 4'))
   fault?.remove()
@@ -28,7 +36,10 @@ t.test('a node of another chain id is never asked for data, is said to be down w
   asked()
   const hold = nodes[0]?.faults.hold('account_modules')
   const reads: Array<ReturnType<typeof get>> = []
-  await until(() => (asked()[1] ?? 0) > 0 || reads.push(get(modules(3000 + reads.length))) < 0, 'the first has so much to do that the other is asked again')
+  await until(
+    () => (asked()[1] ?? 0) > 0 || reads.push(get(modules(3000 + reads.length))) < 0,
+    'the first has so much to do that the other is asked again'
+  )
   hold?.release()
   for (const read of reads) t.match(await read, { status: 200 })
   t.equal(await varve.metric('varve_chain_resets_total'), 0)
@@ -41,7 +52,9 @@ t.test('where nodes disagree at the start the first in the configured order deci
     const { get, up, asked, varve } = await inFrontOf(t, nodes)
     await until(async () => await up() === '1,0', 'the second is fenced')
     asked()
-    for (let version = 2000; version < 2010; version++) t.equal((await get(block(version))).body, (await ask(nodes[0]?.url ?? '', block(version))).body)
+    for (let version = 2000; version < 2010; version++) {
+      t.equal((await get(block(version))).body, (await ask(nodes[0]?.url ?? '', block(version))).body)
+    }
     t.equal(asked()[1], 0)
     t.equal(await varve.metric('varve_chain_resets_total'), 0)
   }
@@ -66,7 +79,9 @@ t.test('a node that comes back with other blocks under the same name is fenced b
     await until(async () => await up() === '1,1', 'both are believed')
     await before.close()
     const after = await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks, port: portOf(before) })
-    for (let version = 2000; version < 2020; version++) t.equal((await get(block(version))).body, (await ask(stays.url, block(version))).body)
+    for (let version = 2000; version < 2020; version++) {
+      t.equal((await get(block(version))).body, (await ask(stays.url, block(version))).body)
+    }
     await until(async () => (await told('n2'))['state'] === 'fenced', 'it is fenced')
     t.match(String((await told('n2'))['reason']), /chain of the same name/)
     t.notOk(after.asked.log.some(({ endpoint }) => endpoint === 'block_by_version'), 'it is asked for no data')
@@ -75,7 +90,9 @@ t.test('a node that comes back with other blocks under the same name is fenced b
 
 t.test('a node that is sick when it comes back is not believed for that: it is compared when it can be', async t => {
   const ports = [await freePort(), await freePort()]
-  const [stays, before] = await Promise.all(ports.map(async port => await startSandbox({ blockMs: 0, prunedBlocks: 0, port })))
+  const [stays, before] = await Promise.all(
+    ports.map(async port => await startSandbox({ blockMs: 0, prunedBlocks: 0, port }))
+  )
   const { get, up, told } = await inFrontOf(t, [stays, before].filter(node => node !== undefined))
   await until(async () => await up() === '1,1', 'both are believed')
   await Promise.all([stays?.close(), before?.close()])
@@ -99,7 +116,14 @@ t.test('one answer that a node of the old chain fails with does not mean that it
   await until(async () => await up() === '1,0', 'one is away')
   const kept = (await get(block(2000))).body
   await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: portOf(before) })
-  stays.faults.add({ kind: 'error', code: 'internal_error', status: 503, stamped: false, times: 1, match: 'account_modules' })
+  stays.faults.add({
+    kind: 'error',
+    code: 'internal_error',
+    status: 503,
+    stamped: false,
+    times: 1,
+    match: 'account_modules'
+  })
   await get(modules(5000))
   await until(async () => (await told('n2'))['state'] === 'fenced', 'the other chain is fenced')
   t.match([await up(), await varve.metric('varve_chain_resets_total'), (await get(block(2000))).body], ['1,0', 0, kept])
@@ -132,9 +156,18 @@ t.test('a longer chain that takes a node\'s place under steady traffic is notice
   const old = await startSandbox({ blockMs: 0, prunedBlocks: 0, port })
   const { get, varve } = await inFrontOf(t, [old], { head: { pollMs: 600_000 } })
   let version = 2000
-  await until(async () => { await get(modules(version++)); return old.asked.of('block_by_height') > 0 }, 'blocks to know the chain by were read, whatever the traffic', 4000)
+  await until(
+    async () => {
+      await get(modules(version++))
+      return old.asked.of('block_by_height') > 0
+    },
+    'blocks to know the chain by were read, whatever the traffic',
+    4000
+  )
   await old.close()
   const next = await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
-  for (let nth = 0; nth < 5; nth++) t.match(await get(block(3000 + nth)), { status: 200, body: (await ask(next.url, block(3000 + nth))).body })
+  for (let nth = 0; nth < 5; nth++) {
+    t.match(await get(block(3000 + nth)), { status: 200, body: (await ask(next.url, block(3000 + nth))).body })
+  }
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })

@@ -7,13 +7,16 @@ import { until } from '../support/until.js'
 
 const modules = (version: number | bigint): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const latest = '/v1/accounts/0x1/modules?limit=1'
-const page = (start: number, limit = 5): string => `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${start}&limit=${limit}`
+const page = (start: number, limit = 5): string =>
+  `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${start}&limit=${limit}`
 const shape = /"error_code":"internal_error","vm_error_code":null/
 
 t.test('a version below one node\'s window is read from the node that still has it, at once and without asking the other', async t => {
   const { nodes, get, asked } = await several(t, [{ prunedBlocks: 500 }, {}])
   const oldest = String(nodes[1]?.ledger.block(0).firstVersion)
-  for (let version = 20; version < 30; version++) t.match(await get(modules(version)), { status: 200, headers: { 'x-node-ledger-oldest-version': oldest } })
+  for (let version = 20; version < 30; version++) {
+    t.match(await get(modules(version)), { status: 200, headers: { 'x-node-ledger-oldest-version': oldest } })
+  }
   t.same(asked(), [0, 10])
 })
 
@@ -34,24 +37,41 @@ t.test('the oldest version shown is the oldest that a live node can serve: it ri
 t.test('whatever a node fails by, no client sees it while another is able, and the node is used again within two seconds of being mended, as its gauge says', async t => {
   const { nodes: [one], get, up, asked } = await pair(t, { timeoutMs: 3000 })
   const faults = [
-    { kind: 'reset' }, { kind: 'hang' }, { kind: 'garbage' }, { kind: 'html' }, { kind: 'panic200' }, { kind: 'cutShort' }, { kind: 'cutShort', chunked: true },
-    { kind: 'error', code: 'internal_error', status: 500 }, { kind: 'error', code: 'internal_error', status: 502 }, { kind: 'error', code: 'internal_error', status: 503 },
-    { kind: 'error', code: 'internal_error', status: 504 }, { kind: 'headers', set: { 'content-encoding': 'gzip' } }, { kind: 'headers', set: { 'content-type': 'text/plain' } }
+    { kind: 'reset' },
+    { kind: 'hang' },
+    { kind: 'garbage' },
+    { kind: 'html' },
+    { kind: 'panic200' },
+    { kind: 'cutShort' },
+    { kind: 'cutShort', chunked: true },
+    { kind: 'error', code: 'internal_error', status: 500 },
+    { kind: 'error', code: 'internal_error', status: 502 },
+    { kind: 'error', code: 'internal_error', status: 503 },
+    { kind: 'error', code: 'internal_error', status: 504 },
+    { kind: 'headers', set: { 'content-encoding': 'gzip' } },
+    { kind: 'headers', set: { 'content-type': 'text/plain' } }
   ] as const
   let version = 2000
   for (const fault of faults) {
     one?.faults.add(fault)
     const name = JSON.stringify(fault)
-    for (let nth = 0; nth < 8; nth++) t.match(await get(modules(version++)), { status: 200, headers: { 'cache-control': 'no-cache' } }, name)
+    for (let nth = 0; nth < 8; nth++) {
+      t.match(await get(modules(version++)), { status: 200, headers: { 'cache-control': 'no-cache' } }, name)
+    }
     one?.faults.clear()
     await until(async () => await up() === '1,1', `it is up after ${name}`, 2000)
     asked()
   }
 })
 
-/** Reads while the first of two fails: none of it is seen, after a while it is down, and then it is asked with its polls alone for what it failed with. */
+/**
+ * Reads while the first of two fails: none of it is seen, after a while it is down, and then it is asked with its polls
+ * alone for what it failed with.
+ */
 async function leavesAlone (t: Test, { nodes: [first], get, asked, up, told }: Several): Promise<void> {
-  const read = async (version: number): Promise<void> => { t.match(await get(modules(version)), { status: 200 }) }
+  const read = async (version: number): Promise<void> => {
+    t.match(await get(modules(version)), { status: 200 })
+  }
   for (let version = 2000; version < 2300 && (await told('n1'))['circuit'] !== 'open'; version++) await read(version)
   t.equal(await up(), '0,1', 'it is down')
   asked()
@@ -67,7 +87,13 @@ t.test('five failures in a row open a node\'s circuit: it is asked no more while
   one?.faults.add({ kind: 'error', code: 'internal_error' })
   await leavesAlone(t, served)
   t.match(await told('n1'), { state: 'down', reason: 'it answers 500' })
-  await until(() => varve.log.some(({ node, msg, reason }) => node === 'n1' && /does not answer/.test(String(msg)) && reason === 'it answers 500'), 'it is logged')
+  await until(
+    () =>
+      varve.log.some(({ node, msg, reason }) =>
+        node === 'n1' && /does not answer/.test(String(msg)) && reason === 'it answers 500'
+      ),
+    'it is logged'
+  )
   two?.faults.add({ kind: 'reset' })
   t.match(await get(modules(2200)), { status: 500, body: shape }, 'the real answer of the one that gave one')
   t.ok((asked()[0] ?? 0) >= 1)
@@ -75,7 +101,12 @@ t.test('five failures in a row open a node\'s circuit: it is asked no more while
 })
 
 t.test('a node whose reads fail while it says well where it stands is down all the same, and is up when what it failed with is answered, though nobody asks', async t => {
-  for (const fault of [{ kind: 'error', code: 'internal_error', match: 'account_modules' }, { kind: 'panic200', match: 'account_modules' }] as const) {
+  for (
+    const fault of [{ kind: 'error', code: 'internal_error', match: 'account_modules' }, {
+      kind: 'panic200',
+      match: 'account_modules'
+    }] as const
+  ) {
     const served = await pair(t)
     const { nodes: [one], up, told, varve } = served
     one?.faults.add(fault)
@@ -88,8 +119,12 @@ t.test('a node whose reads fail while it says well where it stands is down all t
 })
 
 t.test('a read that hangs costs a node its place in the order: the next reads do not wait for it', async t => {
-  // Each poll that it answers speaks for it again, and it may be asked beside one that is late: how often depends on the machine.
-  const { nodes: [one], get, asked } = await pair(t, { timeoutMs: 4000 }, { head: { pollMs: 600_000 }, hedge: { share: 0, burst: 0 } })
+  // Each poll that it answers speaks for it again, and it may be asked beside one that is late: how often depends on
+  // the machine.
+  const { nodes: [one], get, asked } = await pair(t, { timeoutMs: 4000 }, {
+    head: { pollMs: 600_000 },
+    hedge: { share: 0, burst: 0 }
+  })
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
   for (let version = 2000; version < 2100; version++) t.match(await get(modules(version)), { status: 200 })
   t.same(asked(), [1, 100], 'the first was put to it')
@@ -112,7 +147,9 @@ t.test('a 429 rests that node alone, for as long as it says; with none else it i
 })
 
 t.test('history is gone only when every node lacks it: a 410 that one gives is asked of the others, and while one that may have it is down the answer is 503', async t => {
-  const { nodes: [one, two], get, asked, up } = await several(t, [{ prunedBlocks: 500 }, {}], { head: { pollMs: 600_000 } })
+  const { nodes: [one, two], get, asked, up } = await several(t, [{ prunedBlocks: 500 }, {}], {
+    head: { pollMs: 600_000 }
+  })
   // It has forgotten more since its last word.
   one?.ledger.pruneTo(800)
   const between = one?.ledger.block(700).firstVersion ?? 0n
@@ -130,7 +167,12 @@ t.test('history is gone only when every node lacks it: a 410 that one gives is a
 })
 
 t.test('a 410 is no answer while a node that may have the version says nothing of it: a sick one, or one that rests, has not spoken', async t => {
-  for (const fault of [{ kind: 'error', code: 'internal_error', status: 503 }, { kind: 'rateLimited', retryAfter: '1' }] as const) {
+  for (
+    const fault of [{ kind: 'error', code: 'internal_error', status: 503 }, {
+      kind: 'rateLimited',
+      retryAfter: '1'
+    }] as const
+  ) {
     const { nodes: [one, two], get } = await several(t, [{}, {}], { head: { pollMs: 600_000 } })
     one?.ledger.pruneTo(500)
     two?.faults.add({ ...fault, match: 'account_modules' })
@@ -166,7 +208,9 @@ t.test('a node that was never heard of is not waited for where another is ahead 
   const { get, up } = await inFrontOf(t, [well, silent as never])
   await until(async () => await up() === '1,0', 'one is up')
   const asked = silent.asked.length
-  for (let nth = 0n; nth < 5n; nth++) t.match(await get(modules(well.ledger.head.version + 1000n + nth)), { status: 404 })
+  for (let nth = 0n; nth < 5n; nth++) {
+    t.match(await get(modules(well.ledger.head.version + 1000n + nth)), { status: 404 })
+  }
   t.equal(silent.asked.length, asked)
 })
 
@@ -182,7 +226,11 @@ t.test('a version above one node\'s head is read from another, and one ahead of 
   t.match(await get(modules(head + 1000n)), { status: 404, body: /"version_not_found"/ })
   t.same(asked(), [0, 1])
   two?.faults.add({ kind: 'reset' })
-  t.match(await get(modules(head - 2n)), { status: 503, body: shape }, 'the other denies what was shown, which is no answer')
+  t.match(
+    await get(modules(head - 2n)),
+    { status: 503, body: shape },
+    'the other denies what was shown, which is no answer'
+  )
   one?.ledger.grow(20)
   t.match(await get(modules(head - 3n)), { status: 200 }, 'it may have got there by now')
 })
@@ -192,7 +240,9 @@ t.test('the position never goes back, also when the node furthest ahead dies: la
   two?.ledger.grow(20)
   const [behind, ahead] = [one, two].map(node => String(node?.ledger.head.version))
   await until(async () => await varve.metric('varve_ledger_version') === Number(ahead), 'the furthest was heard')
-  for (let round = 0; round < 5; round++) t.match(await get(latest), { status: 200, headers: { 'x-node-ledger-version': ahead } })
+  for (let round = 0; round < 5; round++) {
+    t.match(await get(latest), { status: 200, headers: { 'x-node-ledger-version': ahead } })
+  }
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
   two?.faults.add({ kind: 'reset' })
   t.match(await get(latest), { status: 200, headers: { 'x-node-ledger-version': behind } })
@@ -204,7 +254,9 @@ t.test('the position never goes back, also when the node furthest ahead dies: la
 
 t.test('events are asked of the longest history first, and what a node with a shorter one leaves out is not believed while that one cannot be asked', async t => {
   const { nodes: [short, long], get, asked, up, varve } = await several(t, [{ prunedBlocks: 500 }, {}])
-  for (let nth = 0; nth < 5; nth++) t.match(await get(page(10 * nth)), { status: 200, body: new RegExp(`"sequence_number":"${10 * nth}"`) })
+  for (let nth = 0; nth < 5; nth++) {
+    t.match(await get(page(10 * nth)), { status: 200, body: new RegExp(`"sequence_number":"${10 * nth}"`) })
+  }
   t.match(await get(page(990, 9)), { status: 200 })
   t.same(asked(), [0, 6])
   long?.faults.add({ kind: 'reset' })
@@ -213,7 +265,11 @@ t.test('events are asked of the longest history first, and what a node with a sh
   for (const way of ['gone410', 'error500', 'gaps', 'empty'] as const) {
     if (short !== undefined) short.ledger.prunedEvents = way
     t.match(await get(page(100 + way.length)), { status: 503, body: shape }, way)
-    t.match(await varve.get(page(200), { headers: { accept: 'application/x-bcs' } }), { status: 503, body: shape }, `${way} in BCS, which cannot be read`)
+    t.match(
+      await varve.get(page(200), { headers: { accept: 'application/x-bcs' } }),
+      { status: 503, body: shape },
+      `${way} in BCS, which cannot be read`
+    )
   }
 })
 
@@ -237,38 +293,72 @@ t.test('what is passed through is retried before its first byte, goes where the 
   t.notOk(wasAsked(), 'the shorter history would not have it')
   const pruned = one?.faults.add({ kind: 'error', code: 'version_pruned', match: 'healthy' })
   // Many at once, so that both are busy enough to have some.
-  for (const got of await Promise.all(Array.from({ length: 20 }, async (_, nth) => await get(`${passed}?nth=${nth}`)))) t.match(got, { status: 200 }, 'a 410 of one is asked of another')
+  for (
+    const got of await Promise.all(Array.from({ length: 20 }, async (_, nth) => await get(`${passed}?nth=${nth}`)))
+  ) t.match(got, { status: 200 }, 'a 410 of one is asked of another')
   t.ok(wasAsked())
   pruned?.remove()
   two?.ledger.grow(20)
   const ahead = String(two?.ledger.head.version)
   await until(async () => await varve.metric('varve_ledger_version') === Number(ahead), 'the furthest was heard')
-  for (let nth = 0; nth < 5; nth++) t.match(await get(passed), { status: 200, headers: { 'x-node-ledger-version': ahead } })
+  for (let nth = 0; nth < 5; nth++) {
+    t.match(await get(passed), { status: 200, headers: { 'x-node-ledger-version': ahead } })
+  }
   two?.faults.add({ kind: 'reset' })
-  t.match(await get(passed), { status: 200, headers: { 'x-node-ledger-version': String(one?.ledger.head.version) } }, 'where no other is left it is what it is')
+  t.match(
+    await get(passed),
+    { status: 200, headers: { 'x-node-ledger-version': String(one?.ledger.head.version) } },
+    'where no other is left it is what it is'
+  )
   one?.faults.add({ kind: 'error', code: 'version_pruned', match: 'healthy' })
   t.match(await get(passed), { status: 503, body: shape }, 'the one that may have it cannot be asked')
 })
 
 t.test('a block asked for by its height is read from whoever has it, and the index does not lead back in time', async t => {
-  const { nodes: [one, two], get, asked, varve } = await several(t, [{ prunedBlocks: 500 }, {}], { latest: { indexMs: 0 } })
-  for (let nth = 0; nth < 10; nth++) t.match(await get(`/v1/blocks/by_height/${30 + nth}`), { status: 200 }, 'a 410 of one is asked of another')
+  const { nodes: [one, two], get, asked, varve } = await several(t, [{ prunedBlocks: 500 }, {}], {
+    latest: { indexMs: 0 }
+  })
+  for (let nth = 0; nth < 10; nth++) {
+    t.match(await get(`/v1/blocks/by_height/${30 + nth}`), { status: 200 }, 'a 410 of one is asked of another')
+  }
   two?.ledger.grow(20)
   const ahead = String(two?.ledger.head.version)
   await until(async () => await varve.metric('varve_ledger_version') === Number(ahead), 'the furthest was heard')
-  for (let nth = 0; nth < 5; nth++) t.match(await get('/v1'), { status: 200, headers: { 'x-node-ledger-version': ahead }, body: new RegExp(`"ledger_version":"${ahead}"`) })
+  for (let nth = 0; nth < 5; nth++) {
+    t.match(await get('/v1'), {
+      status: 200,
+      headers: { 'x-node-ledger-version': ahead },
+      body: new RegExp(`"ledger_version":"${ahead}"`)
+    })
+  }
   two?.faults.add({ kind: 'reset' })
   const behind = String(one?.ledger.head.version)
-  t.match(await get('/v1'), { status: 200, headers: { 'x-node-ledger-version': behind }, body: new RegExp(`"ledger_version":"${behind}"`) }, 'where no other is left it is what it is')
-  t.match(await get('/v1/blocks/by_height/45'), { status: 503, body: shape }, 'the one that may have it cannot be asked')
+  t.match(await get('/v1'), {
+    status: 200,
+    headers: { 'x-node-ledger-version': behind },
+    body: new RegExp(`"ledger_version":"${behind}"`)
+  }, 'where no other is left it is what it is')
+  t.match(
+    await get('/v1/blocks/by_height/45'),
+    { status: 503, body: shape },
+    'the one that may have it cannot be asked'
+  )
   t.match(await get('/v1/blocks/by_height/900'), { status: 200 })
   asked()
-  t.match(await get('/v1/blocks/by_height/35'), { status: 200, headers: { [status]: /hit/ } }, 'what was read of it is kept')
+  t.match(
+    await get('/v1/blocks/by_height/35'),
+    { status: 200, headers: { [status]: /hit/ } },
+    'what was read of it is kept'
+  )
   t.same(asked(), [0, 0])
 })
 
 t.test('what is passed through with a version that was shown is not denied either', async t => {
-  const lags = await stubNode(t, (_request, response) => { response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end('{"message":"not yet","error_code":"version_not_found","vm_error_code":null}') })
+  const lags = await stubNode(t, (_request, response) => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"not yet","error_code":"version_not_found","vm_error_code":null}'
+    )
+  })
   const ahead = await nodeOf(t, { prunedBlocks: 0 })
   const { get, up } = await inFrontOf(t, [ahead, lags as never])
   await until(async () => await up() === '1,0' || await up() === '1,1', 'both were heard')
@@ -278,15 +368,27 @@ t.test('what is passed through with a version that was shown is not denied eithe
 
 t.test('a posted read is retried like any other, and what may write is put to one node alone', async t => {
   const asked: string[] = []
-  const failing = await stubNode(t, (request, response) => { asked.push(`failing ${request.url}`); response.writeHead(502).end('{}') })
-  const able = await stubNode(t, (request, response) => { asked.push(`able ${request.url}`); response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('[]') })
+  const failing = await stubNode(t, (request, response) => {
+    asked.push(`failing ${request.url}`)
+    response.writeHead(502).end('{}')
+  })
+  const able = await stubNode(t, (request, response) => {
+    asked.push(`able ${request.url}`)
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('[]')
+  })
   const { varve, up } = await inFrontOf(t, [failing, able] as never, { passThrough: 'all' })
   await until(async () => await up() === '1,1', 'both were heard')
   const post = async (target: string, body: string): Promise<Array<number | string>> => {
     asked.length = 0
-    const { status } = await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    const { status } = await varve.get(target, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body
+    })
     return [status, ...asked.filter(one => one.endsWith(target)).sort()]
   }
-  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/view', `{"function":"0x1::a::f","type_arguments":[],"arguments":[${nth}]}`))[0], 200)
+  for (let nth = 0; nth < 4; nth++) {
+    t.equal((await post('/v1/view', `{"function":"0x1::a::f","type_arguments":[],"arguments":[${nth}]}`))[0], 200)
+  }
   for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/transactions', '{}')).length, 2, 'a status and one node')
 })

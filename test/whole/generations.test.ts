@@ -18,14 +18,23 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 const purgeAll = { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' }
 
 async function replica (t: Test, redisUrl: string, node: Sandbox, pollMs = 600_000): Promise<TestVarve> {
-  return await varveAt(t, node.url, { cache: { redis: { url: redisUrl } }, admin: { listen: '127.0.0.1:0', token: 'x' }, head: { pollMs } })
+  return await varveAt(t, node.url, {
+    cache: { redis: { url: redisUrl } },
+    admin: { listen: '127.0.0.1:0', token: 'x' },
+    head: { pollMs }
+  })
 }
 
-const heightsIn = (text: string | null): number[] => [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
+const heightsIn = (text: string | null): number[] =>
+  [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
 
 /** Whether a block is the one that this very node has, whoever answers. */
 async function isOf (t: Test, node: Sandbox, varve: TestVarve, version: number): Promise<void> {
-  t.match(await varve.get(at(version)), { status: 200, body: (await ask(node.url, at(version))).body }, `the block of ${version}`)
+  t.match(
+    await varve.get(at(version)),
+    { status: 200, body: (await ask(node.url, at(version))).body },
+    `the block of ${version}`
+  )
 }
 
 t.test('a chain is known by final blocks at both ends of the window and between, read by height, renewed with the head, and never put in the cache', async t => {
@@ -35,7 +44,9 @@ t.test('a chain is known by final blocks at both ends of the window and between,
   const marks = async (): Promise<string> => await redis.client.hget(control, 'g1') ?? ''
   await until(async () => heightsIn(await marks()).length === 3, 'the marks are published')
   t.same(heightsIn(await marks()), [100, 549, 998])
-  for (const height of [100, 549, 998]) t.ok((await marks()).includes(`"height":"${height}n","hash":"${node.ledger.block(height).hash}"`))
+  for (const height of [100, 549, 998]) {
+    t.ok((await marks()).includes(`"height":"${height}n","hash":"${node.ledger.block(height).hash}"`))
+  }
   node.ledger.grow(50)
   await until(async () => heightsIn(await marks()).at(-1) === 1048, 'the head has moved on')
   t.same(heightsIn(await marks()), [100, 549, 998, 1048])
@@ -46,13 +57,23 @@ t.test('a chain is known by final blocks at both ends of the window and between,
 t.test('what an upstream had is remembered under a digest: neither its URL nor a secret stands in Redis', async t => {
   const redis = await startRedis(t)
   const node = await nodeOf(t, { pathPrefix: '/key-s3cret' })
-  const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } }, upstream: { headers: { 'x-api-key': 'hush-hush' } } })
+  const varve = await varveAt(t, node.url, {
+    cache: { redis: { url: redis.url } },
+    upstream: { headers: { 'x-api-key': 'hush-hush' } }
+  })
   await varve.get(at(2000))
   const upstreams = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
-  await until(async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1, 'all is written')
+  await until(
+    async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1,
+    'all is written'
+  )
   const everything = await Promise.all((await redis.client.keys('*')).map(async key => {
     const type = await redis.client.type(key)
-    const value = type === 'hash' ? await redis.client.hgetall(key) : type === 'zset' ? await redis.client.zrange(key, '0', '-1') : await redis.client.get(key)
+    const value = type === 'hash'
+      ? await redis.client.hgetall(key)
+      : type === 'zset'
+      ? await redis.client.zrange(key, '0', '-1')
+      : await redis.client.get(key)
     return `${key} ${JSON.stringify(value)}`
   }))
   t.notMatch(everything.join('\n'), /s3cret|hush|127\.0\.0\.1/)
@@ -68,7 +89,11 @@ t.test('of the generations of one chain the highest wins: each that an operator 
     await until(() => [a, b].every(one => keyedBy(one).at(-1) === nth + 2), `both are at ${nth + 2}`)
   }
   t.same(await published(redis), ['g4', 'g5', 'g6', 'g7'])
-  t.same([await a.metric('varve_chain_resets_total'), await b.metric('varve_chain_resets_total')], [0, 0], 'the chain is the same')
+  t.same(
+    [await a.metric('varve_chain_resets_total'), await b.metric('varve_chain_resets_total')],
+    [0, 0],
+    'the chain is the same'
+  )
   const late = await replica(t, redis.url, node)
   t.same(keyedBy(late), [7])
   await isOf(t, node, late, 2000)
@@ -105,7 +130,10 @@ t.test('what was kept while Redis was away, under a number that turns out to be 
   await until(() => keyedBy(b).length > 0, 'Redis is back')
   t.same(keyedBy(b), [2])
   await isOf(t, other, b, 1000)
-  await until(async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0, 'it shares what it reads now')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0,
+    'it shares what it reads now'
+  )
   t.same(await redis.client.keys('varve:1:4.1 *'), [])
   await isOf(t, one, a, 2000)
 })
@@ -119,7 +147,9 @@ t.test('two chains of one name whose replicas both began without Redis do not ta
   for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(at(version))
   for (const way of ways) way.isRefusing = false
   await until(async () => (await published(redis)).join() === 'g1,g2', 'each has a number of its own')
-  for (const [nth, varve] of varves.entries()) for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
+  for (const [nth, varve] of varves.entries()) {
+    for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
+  }
   t.same(varves.map(varve => keyedBy(varve).length).sort(), [0, 1], 'one keeps the number that it had')
 })
 
@@ -127,14 +157,32 @@ t.test('of two chains that settle on one number at the very same time one alone 
   const redis = await startRedis(t)
   const { link } = await storeAt(t, redis.url)
   const settle = async (hash: string): Promise<Decision> => {
-    const stamped = { position: { chainId: 4, head: { version: 900n, timestampUsec: 900n, epoch: 1n, blockHeight: 90n }, oldest: { version: 0n, blockHeight: 0n } }, family: 'x-aptos-' }
+    const stamped = {
+      position: {
+        chainId: 4,
+        head: { version: 900n, timestampUsec: 900n, epoch: 1n, blockHeight: 90n },
+        oldest: { version: 0n, blockHeight: 0n }
+      },
+      family: 'x-aptos-'
+    }
     const tracker = new Tracker(undefined, () => 0, {}, true)
     tracker.settle({ id: 4, generation: 1 }, stamped, true)
     const asked = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
     const marks = new Marks(asked)
     await marks.spread(stamped.position)
     const events = { onGeneration: () => {}, onReplaced: () => {}, onRival: () => {} }
-    return await settleOn(stamped, { tracker, control: new Control(new SharedKeys(link, 'varve:1:', 100), () => []), ...asked, now: () => 0, events }, marks, 0)
+    return await settleOn(
+      stamped,
+      {
+        tracker,
+        control: new Control(new SharedKeys(link, 'varve:1:', 100), () => []),
+        ...asked,
+        now: () => 0,
+        events
+      },
+      marks,
+      0
+    )
   }
   const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
   t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])
@@ -182,14 +230,20 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
   // A lower version at a later time is all that there is to tell by for one that starts.
   node.faults.clear()
   node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
-  node.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' } })
+  node.faults.add({
+    kind: 'headers',
+    set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' }
+  })
   const late = await replica(t, redis.url, node)
   t.same(keyedBy(late), [3])
 })
 
 t.test('of the generations that are known a chain is the highest that it is proven to be; the very highest, unless something speaks against it, where nothing is', async t => {
-  const candidates: Candidate[] = [5, 4, 3].map(generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }])
-  const chosen = async (...verdicts: Verdict[]): Promise<number | undefined> => (await choose(candidates, async ({ anchors }) => verdicts[5 - Number(anchors[0]?.height)] ?? 'unknown'))?.[0]
+  const candidates: Candidate[] = [5, 4, 3].map(
+    generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }]
+  )
+  const chosen = async (...verdicts: Verdict[]): Promise<number | undefined> =>
+    (await choose(candidates, async ({ anchors }) => verdicts[5 - Number(anchors[0]?.height)] ?? 'unknown'))?.[0]
   t.equal(await chosen('same', 'same', 'same'), 5)
   t.equal(await chosen('other', 'same', 'same'), 4)
   t.equal(await chosen('unknown', 'other', 'same'), 3)
@@ -211,7 +265,10 @@ t.test('who was cut off from Redis reads and writes nothing there until it has h
   const b = await replica(t, redis.url, other)
   t.same(await published(redis), ['g1'])
   await b.get(at(1500))
-  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1, 'the other chain is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
+    'the other chain is shared'
+  )
   slow.delayMs = 5
   slow.isRefusing = false
   for (let version = 1000; keyedBy(a).length === 0; version++) await isOf(t, one, a, 1000 + version % 500)
@@ -245,7 +302,12 @@ t.test('whose node is away when Redis comes back goes by what it last said', asy
     const first = await nodeOf(t)
     const a = await replica(t, redis.url, first)
     await a.get(at(1500))
-    await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true && (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1, 'it is shared')
+    await until(
+      async () =>
+        (await redis.client.hget(control, 'g1'))?.includes('hash') === true &&
+        (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
+      'it is shared'
+    )
     slow.isRefusing = true
     const node = await nodeOf(t, isSame ? {} : { seed: 2, blocks: 1500, chainId: 4 })
     const b = await replica(t, slow.url, node)

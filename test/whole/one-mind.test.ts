@@ -13,7 +13,11 @@ const block = at(2000)
 const modules = (of: number): string => `/v1/accounts/0x1/modules?ledger_version=${of}&limit=1`
 
 async function replica (t: Test, redis: RedisProcess, node: Sandbox, change: object = {}): Promise<TestVarve> {
-  return await varveAt(t, node.url, { cache: { redis: { url: redis.url } }, admin: { listen: '127.0.0.1:0', token: 'token' }, ...change })
+  return await varveAt(t, node.url, {
+    cache: { redis: { url: redis.url } },
+    admin: { listen: '127.0.0.1:0', token: 'token' },
+    ...change
+  })
 }
 
 async function shared (redis: RedisProcess, pattern: string): Promise<void> {
@@ -51,8 +55,16 @@ t.test('two chains of one name that share a Redis never mix, whoever comes first
     const [a, x] = atOnce ? await Promise.all([start[0](), start[1]()]) : [await start[0](), await start[1]()]
     const truth = [one, other].map(({ ledger }) => String(ledger.blockOf(2000n).height))
     for (let round = 0; round < 8; round++) t.same(await Promise.all([heightAt(a), heightAt(x)]), truth)
-    await until(() => [a, x].some(({ log }) => log.some(line => /another chain of the same name/.test(String(line['msg'])))), 'the log says so')
-    for (let round = 0; round < 8; round++) t.same(await Promise.all([heightAt(a, at(3000)), heightAt(x, at(3000))]), [one, other].map(({ ledger }) => String(ledger.blockOf(3000n).height)))
+    await until(
+      () => [a, x].some(({ log }) => log.some(line => /another chain of the same name/.test(String(line['msg'])))),
+      'the log says so'
+    )
+    for (let round = 0; round < 8; round++) {
+      t.same(
+        await Promise.all([heightAt(a, at(3000)), heightAt(x, at(3000))]),
+        [one, other].map(({ ledger }) => String(ledger.blockOf(3000n).height))
+      )
+    }
     t.same(await published(redis), ['g1', 'g2'], 'they do not take turns')
     t.same([await a.metric('varve_chain_resets_total'), await x.metric('varve_chain_resets_total')], [0, 0])
   }
@@ -85,27 +97,46 @@ t.test('replicas whose nodes run two releases read each rendering once; when the
   const a = await replica(t, redis, old)
   const b = await replica(t, redis, fresh)
   const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(control)).join()
-  await until(async () => /a{40}/.test(await signs()) && /b{40}/.test(await signs()), 'both have said what their nodes run')
+  await until(
+    async () => /a{40}/.test(await signs()) && /b{40}/.test(await signs()),
+    'both have said what their nodes run'
+  )
   await a.get(modules(2000))
   await shared(redis, '*modules*')
   await allLooked(redis)
   old.asked.reset()
   fresh.asked.reset()
-  for (let round = 0; round < 10; round++) for (const varve of [a, b]) t.match((await varve.get(modules(2000))).headers[status], /^varve; hit/)
-  t.equal(old.asked.of('account_modules') + fresh.asked.of('account_modules'), 0, 'they do not take turns in reading anew')
+  for (let round = 0; round < 10; round++) {
+    for (const varve of [a, b]) t.match((await varve.get(modules(2000))).headers[status], /^varve; hit/)
+  }
+  t.equal(
+    old.asked.of('account_modules') + fresh.asked.of('account_modules'),
+    0,
+    'they do not take turns in reading anew'
+  )
 })
 
 t.test('a rendering that one replica has read afresh is taken from there by the others', async t => {
   const redis = await startRedis(t)
   const sandbox = await nodeOf(t, { release: 'a'.repeat(40) })
-  const [a, b] = [await replica(t, redis, sandbox, { head: { pollMs: 20 } }), await replica(t, redis, sandbox, { head: { pollMs: 20 } })]
+  const [a, b] = [
+    await replica(t, redis, sandbox, { head: { pollMs: 20 } }),
+    await replica(t, redis, sandbox, { head: { pollMs: 20 } })
+  ]
   await a.get(modules(2000))
   await shared(redis, '*modules*')
   t.equal((await b.get(modules(2000))).headers[status], fromRedis)
   sandbox.ledger.release = 'b'.repeat(40)
   // What the other replicas say of the old release is heard until they say otherwise.
-  await until(async () => /^varve; fwd=uri-miss; fwd-status=200; stored/.test(String((await a.get(modules(2000))).headers[status])), 'read afresh')
-  await until(async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[status])), 'taken from there')
+  await until(
+    async () =>
+      /^varve; fwd=uri-miss; fwd-status=200; stored/.test(String((await a.get(modules(2000))).headers[status])),
+    'read afresh'
+  )
+  await until(
+    async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[status])),
+    'taken from there'
+  )
   t.equal(sandbox.asked.of('account_modules'), 2)
 })
 
@@ -118,7 +149,10 @@ t.test('a latest read at a node that has not got as far as another replica has s
   await until(async () => (await b.get(block)).headers[version] === '20067', 'the other has heard of the position')
   behind.asked.reset()
   const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
-  t.match(latest, { status: 200, headers: { [version]: String(behind.ledger.head.version), [status]: 'varve; fwd=bypass' } })
+  t.match(latest, {
+    status: 200,
+    headers: { [version]: String(behind.ledger.head.version), [status]: 'varve; fwd=bypass' }
+  })
   t.equal(behind.asked.of('account_modules'), 1)
   t.equal(await b.metric('varve_stale_latest_total'), 1)
 })

@@ -21,24 +21,32 @@ t.test('a node that hangs never costs a client its whole timeout while another c
     return (await varve.metric('varve_hedges_total{result="won"}') ?? 0) > 0
   }, 'a second node was asked')
   t.ok(Math.max(...times) < 1200, `${Math.max(...times)} ms`)
-  const [won = 0, lost = 0, failed] = await Promise.all(['won', 'lost', 'failed'].map(async result => await varve.metric(`varve_hedges_total{result="${result}"}`)))
+  const [won = 0, lost = 0, failed] = await Promise.all(
+    ['won', 'lost', 'failed'].map(async result => await varve.metric(`varve_hedges_total{result="${result}"}`))
+  )
   t.ok(won > 0)
   t.equal(failed, 0)
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="n1",endpoint="account_modules",status="taken_back"}'), won + lost)
+  t.equal(
+    await varve.metric('varve_upstream_requests_total{upstream="n1",endpoint="account_modules",status="taken_back"}'),
+    won + lost
+  )
   t.equal(await served.up(), '1,1')
   const off = await several(t, [{}, {}], { hedge: { share: 0, afterMs: 30 } }, { timeoutMs: 3000 })
   off.nodes[0]?.faults.add({ kind: 'hang', match: 'account_modules' })
-  t.ok((await timesOf(off, 2000, 4, 1)).every(ms => ms < 2500), 'where no second is asked the first has half of its time')
+  t.ok(
+    (await timesOf(off, 2000, 4, 1)).every(ms => ms < 2500),
+    'where no second is asked the first has half of its time'
+  )
 })
 
 /** A node that answers the reads that a test lets it, and counts what it has to do at once and when it was asked. */
 interface Held {
   readonly stub: StubNode
   /** Answers the next that waits, when there is one. */
-  next (): Promise<void>
+  next(): Promise<void>
   /** Answers all that come until these have been. */
-  nextUntil (answered: Promise<unknown>): Promise<void>
-  most (): number
+  nextUntil(answered: Promise<unknown>): Promise<void>
+  most(): number
   readonly askedAt: number[]
 }
 
@@ -50,7 +58,9 @@ async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
   const arrives = (response: ServerResponse): void => {
     askedAt.push(performance.now())
     most = Math.max(most, ++underWay)
-    response.on('close', () => { underWay-- })
+    response.on('close', () => {
+      underWay--
+    })
   }
   const next = async (): Promise<void> => {
     await until(() => waiting.length > 0, 'one waits')
@@ -73,12 +83,20 @@ async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
     next,
     nextUntil: async answered => {
       const over = answered.then(() => 'over')
-      while (await Promise.race([over, new Promise(resolve => { setImmediate(resolve) })]) !== 'over') if (waiting.length > 0) await next()
+      while (
+        await Promise.race([
+          over,
+          new Promise(resolve => {
+            setImmediate(resolve)
+          })
+        ]) !== 'over'
+      ) if (waiting.length > 0) await next()
     }
   }
 }
 
-const gauge = async (varve: TestVarve, name: string): Promise<number | undefined> => await varve.metric(`varve_upstream_${name}{upstream="node"}`)
+const gauge = async (varve: TestVarve, name: string): Promise<number | undefined> =>
+  await varve.metric(`varve_upstream_${name}{upstream="node"}`)
 
 t.test('a full queue is 503 with Retry-After at once and grows no longer, and hits never queue', async t => {
   const node = await heldNode(t)
@@ -87,15 +105,27 @@ t.test('a full queue is 503 with Retry-After at once and grows no longer, and hi
   await node.next()
   t.match(await kept, { status: 200 })
   const reads = Array.from({ length: 16 }, async (_, nth) => await varve.get(modules(600 + nth)))
-  await until(async () => await gauge(varve, 'under_way') === 2 && await gauge(varve, 'waiting') === 14, 'the queue is full')
+  await until(
+    async () => await gauge(varve, 'under_way') === 2 && await gauge(varve, 'waiting') === 14,
+    'the queue is full'
+  )
   const began = performance.now()
   const refused = await Promise.all(Array.from({ length: 200 }, async (_, nth) => await varve.get(modules(100 + nth))))
   t.ok(performance.now() - began < 3000)
-  t.ok(refused.every(({ status, headers, body }) => status === 503 && headers['retry-after'] === '1' && shape.test(body)))
-  t.match(await varve.get('/v1/spec.json'), { status: 503, headers: { 'retry-after': '1' }, body: shape }, 'what is passed on waits in the same queue')
+  t.ok(
+    refused.every(({ status, headers, body }) => status === 503 && headers['retry-after'] === '1' && shape.test(body))
+  )
+  t.match(
+    await varve.get('/v1/spec.json'),
+    { status: 503, headers: { 'retry-after': '1' }, body: shape },
+    'what is passed on waits in the same queue'
+  )
   t.match(await varve.get(modules(500)), { status: 200, headers: { [status]: /hit/ } })
   const waiting = await gauge(varve, 'waiting') ?? NaN
-  t.ok(waiting >= 14 && waiting < 20, `${waiting} wait: none of the others, though varve itself may ask a node where it stands`)
+  t.ok(
+    waiting >= 14 && waiting < 20,
+    `${waiting} wait: none of the others, though varve itself may ask a node where it stands`
+  )
   await node.nextUntil(Promise.all(reads))
   for (const { status } of await Promise.all(reads)) t.equal(status, 200)
   t.equal(node.most(), 2, 'the node never had more to do at once')
@@ -104,10 +134,14 @@ t.test('a full queue is 503 with Retry-After at once and grows no longer, and hi
 
 t.test('a flood of reads does not keep a node from saying where it stands', async t => {
   const node = await heldNode(t)
-  const varve = await varveAt(t, node.stub.url, { upstream: { maxConcurrent: 2, timeoutMs: 60_000 }, head: { pollMs: 50 } })
+  const varve = await varveAt(t, node.stub.url, {
+    upstream: { maxConcurrent: 2, timeoutMs: 60_000 },
+    head: { pollMs: 50 }
+  })
   const reads = Promise.all(Array.from({ length: 100 }, async (_, nth) => await varve.get(modules(100 + nth))))
   await until(async () => (await gauge(varve, 'waiting') ?? 0) >= 14, 'the queue is full')
-  const polls = async (): Promise<number> => await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="200"}') ?? 0
+  const polls = async (): Promise<number> =>
+    await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="200"}') ?? 0
   const before = await polls()
   await until(async () => (await gauge(varve, 'waiting') ?? 0) > 14, 'a poll waits, though there was no room')
   await node.next()
@@ -118,11 +152,15 @@ t.test('a flood of reads does not keep a node from saying where it stands', asyn
 
 t.test('a node is never asked more within any second than it may be, polls included, and is not thought to be down for it', async t => {
   const node = await heldNode(t, 0)
-  const varve = await varveAt(t, node.stub.url, { upstream: { requestsPerSecond: 20, timeoutMs: 1000 }, head: { pollMs: 20 } })
+  const varve = await varveAt(t, node.stub.url, {
+    upstream: { requestsPerSecond: 20, timeoutMs: 1000 },
+    head: { pollMs: 20 }
+  })
   // What was sent when it should have been may be seen by the node later, by as long as this process stood still.
   const stalls = monitorEventLoopDelay({ resolution: 5 })
   stalls.enable()
-  const answers = (await Promise.all(Array.from({ length: 60 }, async (_, nth) => await varve.get(modules(100 + nth))))).map(({ status }) => status)
+  const answers = (await Promise.all(Array.from({ length: 60 }, async (_, nth) => await varve.get(modules(100 + nth)))))
+    .map(({ status }) => status)
   const { askedAt } = node
   t.ok(answers.every(status => status === 200 || status === 503))
   t.ok(answers.filter(status => status === 200).length >= 15)
@@ -157,11 +195,24 @@ t.test('a flood of misses from one client does not starve another', async t => {
 
 t.test('where one node has as much to do as it may, reads go to the next', async t => {
   const [busy, other] = [await heldNode(t), await heldNode(t, 30)]
-  const upstreams = [busy, other].map(({ stub: { url } }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 60_000, ...(at === 0 && { maxConcurrent: 1 }) }))
-  const { varve, up } = await inFrontOf(t, [busy.stub, other.stub] as never, { upstreams: upstreams as never, hedge: { share: 0 } })
+  const upstreams = [busy, other].map(({ stub: { url } }, at) => ({
+    name: `n${at + 1}`,
+    url,
+    timeoutMs: 60_000,
+    ...(at === 0 && { maxConcurrent: 1 })
+  }))
+  const { varve, up } = await inFrontOf(t, [busy.stub, other.stub] as never, {
+    upstreams: upstreams as never,
+    hedge: { share: 0 }
+  })
   await until(async () => await up() === '1,1', 'both are up')
   let answered = 0
-  const reads = Promise.all(Array.from({ length: 200 }, async (_, nth) => await varve.get(modules(100 + nth)).finally(() => { answered++ })))
+  const reads = Promise.all(
+    Array.from({ length: 200 }, async (_, nth) =>
+      await varve.get(modules(100 + nth)).finally(() => {
+        answered++
+      }))
+  )
   await until(() => answered >= 190, 'all but those that the one has are answered by the other')
   await busy.nextUntil(reads)
   t.ok((await reads).every(({ status }) => status === 200))

@@ -16,16 +16,28 @@ const table = '/v1/tables/0xab/item?ledger_version=500'
 const token = 't0ken'
 
 /** How a replica is reached and reaches Redis. */
-const at = (url: string, timeoutMs = 500): object => ({ cache: { redis: { url, timeoutMs } }, admin: { listen: '127.0.0.1:0', token } })
+const at = (url: string, timeoutMs = 500): object => ({
+  cache: { redis: { url, timeoutMs } },
+  admin: { listen: '127.0.0.1:0', token }
+})
 
 async function purge (varve: TestVarve, what: object): Promise<Got> {
-  return await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(what) })
+  return await ask(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify(what)
+  })
 }
 
 const lastGeneration = (varve: TestVarve): unknown => keyedBy(varve).at(-1)
 
 /** Waits until a replica has forgotten, and tells what it said then and after how long. */
-async function forgotten (varve: TestVarve, target: string, how: Ask, old: string): Promise<{ got: Got, afterMs: number }> {
+async function forgotten (
+  varve: TestVarve,
+  target: string,
+  how: Ask,
+  old: string
+): Promise<{ got: Got, afterMs: number }> {
   const started = performance.now()
   // What the whole process stood still is no part of it.
   const stalls = monitorEventLoopDelay({ resolution: 5 })
@@ -46,17 +58,33 @@ t.test('a purge on one replica is a purge on all, in Redis and in their memories
   const redis = await startRedis(t)
   await redis.client.call('ACL', 'SETUSER', 'deaf', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
   const node = await countingNode(t)
-  const [a, b, deaf] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(`redis://deaf:pw@${redis.host}`))]
+  const [a, b, deaf] = [
+    await varveAt(t, node.url, at(redis.url)),
+    await varveAt(t, node.url, at(redis.url)),
+    await varveAt(t, node.url, at(`redis://deaf:pw@${redis.host}`))
+  ]
   await until(async () => await listeners(redis) === 2, 'those who can hear do')
   const reads: [string, Ask, object][] = [
     [modules, {}, { method: 'GET', url: `${a.url}/v1/accounts/0x0001/modules?ledger_version=%2B0500` }],
-    [table, item('u64', '"7"'), { method: 'POST', url: table, body: { value_type: 'u64', key_type: 'u64', key: '007' } }],
-    [table, item('u64', '"8"'), { method: 'POST', url: '/v1/tables/ab/item?ledger_version=500', body: '{"key_type": "u64", "value_type": "u64", "key": "8"}' }]
+    [table, item('u64', '"7"'), {
+      method: 'POST',
+      url: table,
+      body: { value_type: 'u64', key_type: 'u64', key: '007' }
+    }],
+    [table, item('u64', '"8"'), {
+      method: 'POST',
+      url: '/v1/tables/ab/item?ledger_version=500',
+      body: '{"key_type": "u64", "value_type": "u64", "key": "8"}'
+    }]
   ]
   for (const [at, [target, how, what]] of reads.entries()) {
     const { body: old } = await a.get(target, how)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'it is shared')
-    for (const varve of [b, deaf]) for (const said of [fromRedis, fromMemory]) t.match(await varve.get(target, how), { body: old, headers: { [status]: said } })
+    for (const varve of [b, deaf]) {
+      for (const said of [fromRedis, fromMemory]) {
+        t.match(await varve.get(target, how), { body: old, headers: { [status]: said } })
+      }
+    }
     t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
     const [atB, atDeaf] = await Promise.all([forgotten(b, target, how, old), forgotten(deaf, target, how, old)])
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
@@ -90,20 +118,27 @@ t.test('purging one version of a block purges the block in all its forms on ever
   const bcs = { headers: { accept: 'application/x-bcs' } }
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452 + 49)
   t.ok(last > first)
-  const forms: [string, Ask][] = [['', {}], ['?with_transactions=true', {}], ['', bcs], ['?with_transactions=true', bcs]]
+  const forms: [string, Ask][] = [['', {}], ['?with_transactions=true', {}], ['', bcs], [
+    '?with_transactions=true',
+    bcs
+  ]]
   const path = (version: bigint, query: string): string => `/v1/blocks/by_version/${version}${query}`
   for (const form of ['', '?with_transactions=true']) {
     for (const [query, how] of forms) await a.get(path(first, query), how)
     for (const neighbour of [first - 1n, last + 1n]) await a.get(path(neighbour, ''))
     await written(a, form === '' ? 6 : 10)
-    for (const [query, how] of forms) for (const said of [fromRedis, fromMemory]) t.equal((await b.get(path(last, query), how)).headers[status], said)
+    for (const [query, how] of forms) {
+      for (const said of [fromRedis, fromMemory]) t.equal((await b.get(path(last, query), how)).headers[status], said)
+    }
     await b.get(path(last + 1n, ''))
     sandbox.asked.reset()
     t.match(await purge(a, { method: 'GET', url: path((first + last) / 2n, form) }), { status: 200 })
     t.notMatch((await redis.client.keys('varve:1:*blocks*')).join('\n'), / 501(?:\n|$)/, 'no form of it is left')
     await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'it has forgotten all four')
     t.equal((await b.get(path(last + 1n, ''))).headers[status], fromMemory)
-    for (const neighbour of [first - 1n, last + 1n]) t.equal((await a.get(path(neighbour, ''))).headers[status], fromMemory)
+    for (const neighbour of [first - 1n, last + 1n]) {
+      t.equal((await a.get(path(neighbour, ''))).headers[status], fromMemory)
+    }
     t.equal(sandbox.asked.of('block_by_version'), 0)
     for (const [query, how] of forms) t.equal((await b.get(path(last, query), how)).headers[status], stored)
     t.equal(sandbox.asked.of('block_by_version'), 4)
@@ -120,18 +155,24 @@ t.test('purging everything starts a new generation on every replica; what the ol
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   for (const generation of [2, 3]) {
     const target = `/v1/accounts/0x${generation}/modules?ledger_version=500`
-    const isIn = async (which: number): Promise<boolean> => (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
+    const isIn = async (which: number): Promise<boolean> =>
+      (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
     const { body: old } = await a.get(target)
     await until(async () => await isIn(generation - 1), 'it is in Redis')
     for (const said of [fromRedis, fromMemory]) t.match(await b.get(target), { body: old, headers: { [status]: said } })
-    t.match(await purge(a, { all: true }), { status: 200, body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+    t.match(await purge(a, { all: true }), {
+      status: 200,
+      body: `{"purged":true,"everywhere":true,"generation":${generation}}`
+    })
     const { got, afterMs } = await forgotten(b, target, {}, old)
     t.ok(afterMs < 1000, `${afterMs} ms`)
     t.equal(got.headers[status], stored)
     t.not((await a.get(target)).body, old)
     t.ok(await isIn(generation - 1), 'it stands there until it expires')
     await until(async () => await isIn(generation), 'what is read now is in Redis')
-    for (const varve of [a, b]) t.match(varve.log.filter(({ msg }) => msg === 'keys are of this generation').at(-1), { generation })
+    for (const varve of [a, b]) {
+      t.match(varve.log.filter(({ msg }) => msg === 'keys are of this generation').at(-1), { generation })
+    }
   }
   t.equal(await a.metric('varve_chain_resets_total'), 0, 'it is no reset')
 })
@@ -148,7 +189,9 @@ t.test('with Redis away a purge holds here at once, is told as taken but not eve
   network.isRefusing = true
   network.cut()
   await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is away')
-  for (const url of [modules, other]) t.match(await purge(a, { url }), { status: 202, body: '{"purged":true,"everywhere":false}' })
+  for (const url of [modules, other]) {
+    t.match(await purge(a, { url }), { status: 202, body: '{"purged":true,"everywhere":false}' })
+  }
   const fresh = await a.get(modules)
   t.equal(fresh.headers[status], stored)
   t.notOk(old.includes(fresh.body))
@@ -174,14 +217,29 @@ for (const last of [2, 6]) {
     const node = await countingNode(t)
     const network = await slowRedis(t, redis)
     const [a, b] = [await varveAt(t, node.url, at(network.url)), await varveAt(t, node.url, at(redis.url))]
-    await until(async () => (await redis.client.hkeys(control)).filter(field => field.startsWith('r')).length === 2, 'both have looked')
+    await until(
+      async () => (await redis.client.hkeys(control)).filter(field => field.startsWith('r')).length === 2,
+      'both have looked'
+    )
     network.isRefusing = true
     network.cut()
     await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
-    for (const generation of begun) t.match(await purge(b, { all: true }), { status: 200, body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+    for (const generation of begun) {
+      t.match(await purge(b, { all: true }), {
+        status: 200,
+        body: `{"purged":true,"everywhere":true,"generation":${generation}}`
+      })
+    }
     const { body: old } = await b.get(modules)
-    await until(async () => (await redis.client.keys(`varve:1:4.${last} *`)).length > 0, 'what was read since is shared')
-    t.match(await purge(a, { all: true }), { status: 202, body: '{"purged":true,"everywhere":false}' }, 'which number it will have is not known yet')
+    await until(
+      async () => (await redis.client.keys(`varve:1:4.${last} *`)).length > 0,
+      'what was read since is shared'
+    )
+    t.match(
+      await purge(a, { all: true }),
+      { status: 202, body: '{"purged":true,"everywhere":false}' },
+      'which number it will have is not known yet'
+    )
     const seen = new Set<string>()
     network.isRefusing = false
     await until(async () => {
@@ -197,8 +255,14 @@ for (const last of [2, 6]) {
 t.test('everything purged on several replicas at the very same time is a number for each, and all end up at the highest', async t => {
   const redis = await startRedis(t)
   const node = await countingNode(t)
-  const varves = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
-  for (const got of await Promise.all(varves.map(async varve => await purge(varve, { all: true })))) t.match(got, { status: 200, body: /"everywhere":true/ })
+  const varves = [
+    await varveAt(t, node.url, at(redis.url)),
+    await varveAt(t, node.url, at(redis.url)),
+    await varveAt(t, node.url, at(redis.url))
+  ]
+  for (const got of await Promise.all(varves.map(async varve => await purge(varve, { all: true })))) {
+    t.match(got, { status: 200, body: /"everywhere":true/ })
+  }
   const numbers = (await published(redis)).map(field => Number(field.slice(1)))
   t.ok(numbers.length >= 4, `one for each, and the one that was left: ${numbers.join()}`)
   await until(() => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)), 'all are at the highest')
@@ -208,7 +272,8 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
   const redis = await startRedis(t)
   const node = await countingNode(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
-  const degraded = async (): Promise<string[]> => (JSON.parse((await ask(a.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
+  const degraded = async (): Promise<string[]> =>
+    (JSON.parse((await ask(a.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   const { body: old } = await a.get(modules)
   await b.get(other)
@@ -227,7 +292,10 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
   t.match(await purge(a, { all: true }), { status: 202 })
   t.match(await degraded(), ['Redis is not read: it could not be told of all purges yet'])
   await redis.client.config('SET', 'min-replicas-to-write', '0')
-  await until(() => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a), 'everything is told as well')
+  await until(
+    () => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a),
+    'everything is told as well'
+  )
   await until(async () => (await degraded()).length === 0, 'all is well again')
 })
 
@@ -236,7 +304,9 @@ t.test('a purge of who began without Redis counts for the generation that the ot
   const node = await countingNode(t)
   const network = await slowRedis(t, redis)
   const b = await varveAt(t, node.url, at(redis.url))
-  for (const generation of [2, 3]) t.match(await purge(b, { all: true }), { body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+  for (const generation of [2, 3]) {
+    t.match(await purge(b, { all: true }), { body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
+  }
   const { body: old } = await b.get(modules)
   await written(b, 1)
   network.isRefusing = true
@@ -293,7 +363,11 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
   t.not((await a.get(modules)).body, old)
   const held: Array<() => void> = []
   const slow = await stubNode(t, (_request, response, nth) => {
-    if (nth > 0) held.push(() => { ok(response, `[${nth}, 0]`) })
+    if (nth > 0) {
+      held.push(() => {
+        ok(response, `[${nth}, 0]`)
+      })
+    }
   })
   const c = await varveAt(t, slow.url, { ...at(redis.url), cache: { redis: { url: redis.url, keyPrefix: 'c' } } })
   const first = c.get(modules)
@@ -307,7 +381,9 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
     held.shift()?.()
     t.not((await next).body, body)
     // Writes leave in their order, so the first would be there by now.
-    if (target !== modules) await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'what came after it is in Redis')
+    if (target !== modules) {
+      await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'what came after it is in Redis')
+    }
     if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'of the first nothing was shared')
   }
 })

@@ -10,7 +10,9 @@ const message = 'Redis authentication failed: reads go on without it'
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 
 async function varveWith (t: Test, redis: RedisChange): Promise<TestVarve> {
-  const node = await stubNode(t, (_request, response) => { ok(response, '[]') })
+  const node = await stubNode(t, (_request, response) => {
+    ok(response, '[]')
+  })
   return await varveAt(t, node.url, { cache: { redis } })
 }
 
@@ -29,7 +31,11 @@ async function saysSo (t: Test, varve: TestVarve, reason: RegExp): Promise<void>
 
 t.test('a wrong Redis password, or none where one is wanted, is reported as failed authentication', async t => {
   const redis = await startRedis(t, { password: 'r1ght' })
-  for (const [place, reason] of [[{ url: `redis://:s3cret@${redis.host}` }, /WRONGPASS/], [{ url: `redis://${redis.host}` }, /NOAUTH/]] as const) {
+  for (
+    const [place, reason] of [[{ url: `redis://:s3cret@${redis.host}` }, /WRONGPASS/], [{
+      url: `redis://${redis.host}`
+    }, /NOAUTH/]] as const
+  ) {
     await saysSo(t, await varveWith(t, place), reason)
   }
 })
@@ -49,5 +55,8 @@ t.test('a Redis password that is changed while varve runs is reported, and used 
   await saysSo(t, varve, /NOAUTH/)
   await redis.client.config('SET', 'requirepass', '')
   await until(async () => await isUp(varve), 'it is up again')
-  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { degraded: [], tiers: { redis: { state: 'up', reason: undefined } } })
+  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), {
+    degraded: [],
+    tiers: { redis: { state: 'up', reason: undefined } }
+  })
 })

@@ -4,7 +4,16 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { certificate } from '../support/certificate.js'
 import { startCluster } from '../support/redis-cluster.js'
-import { isDegraded, isUp, marginMs, type RedisChange, sharersAt, slowestOf, untilShared, writes } from '../support/redis-faults.js'
+import {
+  isDegraded,
+  isUp,
+  marginMs,
+  type RedisChange,
+  sharersAt,
+  slowestOf,
+  untilShared,
+  writes
+} from '../support/redis-faults.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
@@ -12,7 +21,9 @@ import { until } from '../support/until.js'
 /** The certificate of the servers, in a file as an operator has it. */
 function caFileOf (t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'varve-ca-'))
-  t.teardown(() => { rmSync(folder, { recursive: true, force: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
   const file = join(folder, 'ca.pem')
   writeFileSync(file, certificate)
   return file
@@ -43,13 +54,27 @@ t.test('a password in the URL, with signs that a URL must not hold as they are, 
 
 t.test('a user with a password, in the URL or beside it, who may touch nothing but what is varve\'s', async t => {
   const redis = await startRedis(t, { password: 'of the default user' })
-  await redis.client.call('ACL', 'SETUSER', 'cache', 'on', '>se%cret', '~varve:*', '&varve:*', '+@all', '-@admin', '-@dangerous', '+info')
-  for (const change of [
-    { url: `redis://cache:se%25cret@${redis.host}` },
-    { url: `redis://${redis.host}`, username: 'cache', password: 'se%cret' },
-    { url: `redis://cache@${redis.host}`, password: 'se%cret' },
-    { url: `redis://other:wrong@${redis.host}`, username: 'cache', password: 'se%cret' }
-  ]) await shares(t, change)
+  await redis.client.call(
+    'ACL',
+    'SETUSER',
+    'cache',
+    'on',
+    '>se%cret',
+    '~varve:*',
+    '&varve:*',
+    '+@all',
+    '-@admin',
+    '-@dangerous',
+    '+info'
+  )
+  for (
+    const change of [
+      { url: `redis://cache:se%25cret@${redis.host}` },
+      { url: `redis://${redis.host}`, username: 'cache', password: 'se%cret' },
+      { url: `redis://cache@${redis.host}`, password: 'se%cret' },
+      { url: `redis://other:wrong@${redis.host}`, username: 'cache', password: 'se%cret' }
+    ]
+  ) await shares(t, change)
   await isRefused(t, { url: `redis://${redis.host}`, username: 'cache', password: 'wrong' }, /WRONGPASS/)
 })
 
@@ -67,7 +92,11 @@ t.test('a cluster behind TLS and a password', async t => {
   const cluster = await startCluster(t, { tls: true, password: 'secret' })
   await shares(t, { cluster: cluster.hosts, password: 'secret', tls: true, caFile: caFileOf(t) })
   await isRefused(t, { cluster: cluster.hosts, password: 'wrong', tls: true, caFile: caFileOf(t) }, /WRONGPASS/)
-  await isRefused(t, { cluster: cluster.hosts, password: 'secret', tls: true }, /self-signed certificate|Connection is closed/)
+  await isRefused(
+    t,
+    { cluster: cluster.hosts, password: 'secret', tls: true },
+    /self-signed certificate|Connection is closed/
+  )
 })
 
 t.test('sentinels behind TLS and a password of their own', async t => {
@@ -75,7 +104,11 @@ t.test('sentinels behind TLS and a password of their own', async t => {
   const sentinel = { name: set.name, hosts: set.hosts, password: 'other' }
   const caFile = caFileOf(t)
   await shares(t, { sentinel, password: 'secret', tls: true, caFile })
-  await isRefused(t, { sentinel: { ...sentinel, password: 'wrong' }, password: 'secret', tls: true, caFile }, /WRONGPASS/)
+  await isRefused(
+    t,
+    { sentinel: { ...sentinel, password: 'wrong' }, password: 'secret', tls: true, caFile },
+    /WRONGPASS/
+  )
   await isRefused(t, { sentinel, password: 'wrong', tls: true, caFile }, /WRONGPASS/)
   await isRefused(t, { sentinel, password: 'secret', tls: true }, /sentinels are unreachable/)
   await isRefused(t, { sentinel: { ...sentinel, name: 'another' }, password: 'secret', tls: true, caFile }, /sentinel/i)

@@ -1,7 +1,19 @@
 import t from 'tap'
 import { freePort } from '../support/free-port.js'
 import { idleFromNow } from '../support/idle-from-now.js'
-import { errorsOf, isDegraded, isTrue, isUp, marginMs, readiness, sharersAt, sharesNow, slowestOf, untilShared, writes } from '../support/redis-faults.js'
+import {
+  errorsOf,
+  isDegraded,
+  isTrue,
+  isUp,
+  marginMs,
+  readiness,
+  sharersAt,
+  sharesNow,
+  slowestOf,
+  untilShared,
+  writes
+} from '../support/redis-faults.js'
 import { replicate, startRedis } from '../support/redis-server.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
@@ -91,12 +103,20 @@ t.test('a read-only replica is up, answers what it has and says what it refuses'
   await replicate(redis, master)
   await until(async () => await isUp(one) && await isUp(other), 'it is up', 3500)
   // For a moment after each look whether another server is behind the name it is not known what others say.
-  await until(async () => (await other.get(had.pop() ?? '')).headers['cache-status'] === 'varve; hit; detail=redis', 'what it has is had')
+  await until(
+    async () => (await other.get(had.pop() ?? '')).headers['cache-status'] === 'varve; hit; detail=redis',
+    'what it has is had'
+  )
   const refused = [fresh(), fresh()]
   t.ok(await slowestOf(t, one, refused) < marginMs)
   await until(async () => ((await errorsOf(one)).set ?? 0) > 0, 'the refusal is counted')
   // It looks now and then whether another server is behind the name by now, and stays where it is not.
-  await until(async () => await isUp(one) && (await readiness(one)).degraded.some(text => text.startsWith('Redis refuses writes: READONLY')), 'it says so, and is up')
+  await until(
+    async () =>
+      await isUp(one) &&
+      (await readiness(one)).degraded.some(text => text.startsWith('Redis refuses writes: READONLY')),
+    'it says so, and is up'
+  )
   await replicate(redis, undefined)
   await until(async () => (await readiness(one)).degraded.length === 0, 'it takes writes again')
   await sharesNow(t, sharers, 'it is shared')
@@ -139,7 +159,10 @@ t.test('what waited while Redis was away is written when it is back, or said to 
   await redis.client.flushall()
   await redis.client.config('SET', 'maxmemory', '1')
   net.isRefusing = false
-  await until(async () => (await readiness(one)).degraded.some(text => text.startsWith('Redis refuses writes: OOM')), 'it says so, though nobody asks for more')
+  await until(
+    async () => (await readiness(one)).degraded.some(text => text.startsWith('Redis refuses writes: OOM')),
+    'it says so, though nobody asks for more'
+  )
   await redis.client.config('SET', 'maxmemory', '64mb')
   await until(async () => await writes(one) === written + had.length, 'what has waited is written')
 })

@@ -13,7 +13,13 @@ import { until } from '../support/until.js'
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
 /** varve with a file that a test may change, and have read anew. */
-async function reloadable (t: Test, text: string, file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')): Promise<{ command: Command, url: string, adminUrl: string, reload: (text: string) => Promise<Record<string, unknown>> }> {
+async function reloadable (
+  t: Test,
+  text: string,
+  file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
+): Promise<
+  { command: Command, url: string, adminUrl: string, reload: (text: string) => Promise<Record<string, unknown>> }
+> {
   const command = start(t, ['--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'])
   const [, url = '', adminUrl = ''] = await command.saw(/"url":"([^"]+)","adminUrl":"([^"]+)","msg":"listening"/)
   await command.saw(/the node answers/)
@@ -23,7 +29,10 @@ async function reloadable (t: Test, text: string, file = join(t.testdir({ 'v.yam
     adminUrl,
     reload: async changed => {
       const before = command.log().length
-      const told = (): Record<string, unknown> | undefined => command.log().slice(before).find(({ msg }) => /the configuration was exchanged|the new configuration is refused/.test(String(msg)))
+      const told = (): Record<string, unknown> | undefined =>
+        command.log().slice(before).find(({ msg }) =>
+          /the configuration was exchanged|the new configuration is refused/.test(String(msg))
+        )
       writeFileSync(file, changed)
       command.signal('SIGHUP')
       await until(() => told() !== undefined, 'the configuration was looked at')
@@ -34,21 +43,46 @@ async function reloadable (t: Test, text: string, file = join(t.testdir({ 'v.yam
 
 t.test('SIGHUP exchanges nodes, limits and keys in the process that runs, which loses neither its cache nor its connections', async t => {
   const [one, two] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
-  const { url, adminUrl, reload } = await reloadable(t, `upstreams: [{ name: one, url: "${one.url}" }]\nadmin: { token: before }\n`)
+  const { url, adminUrl, reload } = await reloadable(
+    t,
+    `upstreams: [{ name: one, url: "${one.url}" }]\nadmin: { token: before }\n`
+  )
   t.match((await ask(url, modules(2000))).headers, { 'cache-status': /stored/ })
-  t.match(await reload(`upstreams: [{ name: two, url: "${two.url}" }]\nadmin: { token: after }\nlimits: { bodyKb: 1, headerKb: 4 }\npassThrough: none\ncors: { origins: ["https://a.example"] }\nlog: { access: true }\n`),
-    { level: 30, msg: 'the configuration was exchanged' })
+  t.match(
+    await reload(
+      `upstreams: [{ name: two, url: "${two.url}" }]\nadmin: { token: after }\nlimits: { bodyKb: 1, ` +
+        'headerKb: 4 }\npassThrough: none\ncors: { origins: ["https://a.example"] }\nlog: { access: true }\n'
+    ),
+    { level: 30, msg: 'the configuration was exchanged' }
+  )
   one.asked.reset()
   two.asked.reset()
   t.match((await ask(url, modules(2000))).headers, { 'cache-status': 'varve; hit; detail=memory' })
   t.match(await ask(url, modules(2001)), { status: 200 })
   t.same([one.asked.of('account_modules'), two.asked.of('account_modules')], [0, 1])
   t.match(await ask(url, '/v1/spec.json'), { status: 404 })
-  t.match(await ask(url, '/v1/tables/0x1/item', { method: 'POST', headers: { 'content-type': 'application/json' }, body: `{"key":"${'x'.repeat(2000)}"}` }), { status: 413 })
+  t.match(
+    await ask(url, '/v1/tables/0x1/item', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: `{"key":"${'x'.repeat(2000)}"}`
+    }),
+    { status: 413 }
+  )
   t.match(await ask(url, modules(2000), { headers: { 'x-long': 'x'.repeat(6000) } }), { status: 431 })
   t.match((await ask(url, modules(2000), { headers: { origin: 'https://b.example' } })).headers, { vary: /Origin/ })
-  t.match(await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer before' }, body: '{"all":true}' }), { status: 401 })
-  t.match(await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer after' }, body: '{"all":true}' }), { status: 200 })
+  t.match(
+    await ask(adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: 'Bearer before' },
+      body: '{"all":true}'
+    }),
+    { status: 401 }
+  )
+  t.match(
+    await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer after' }, body: '{"all":true}' }),
+    { status: 200 }
+  )
   const metrics = (await ask(adminUrl, '/metrics')).body
   t.match(metrics, /varve_upstream_up\{upstream="two"\} 1/)
   t.notMatch(metrics, /varve_upstream_up\{upstream="one"\}/)
@@ -60,7 +94,8 @@ t.test('client keys, limits and proxies that are believed are exchanged, and wha
   const keyed = (key: string): string => `clients: { required: true, keys: [{ name: shop, key: ${key} }] }`
   const limited = 'limits: { client: { requestsPerSecond: 1, burst: 2 } }'
   const { command, url, adminUrl, reload } = await reloadable(t, text(keyed('k-before'), limited))
-  const get = async (version: number, key: string, from = '203.0.113.1'): Promise<number> => (await ask(url, modules(version), { headers: { 'x-api-key': key, 'x-forwarded-for': from } })).status
+  const get = async (version: number, key: string, from = '203.0.113.1'): Promise<number> =>
+    (await ask(url, modules(version), { headers: { 'x-api-key': key, 'x-forwarded-for': from } })).status
   t.same([await get(2000, 'k-before'), await get(2000, 'k-before'), await get(2000, 'k-after')], [200, 200, 401])
   await reload(text(keyed('k-after'), limited))
   t.same([await get(2000, 'k-before'), await get(2000, 'k-after')], [401, 200], 'a key that was renewed')
@@ -92,7 +127,11 @@ t.test('a wrong configuration is refused with every reason, and the old one goes
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const text = `upstreams: [{ url: "${node.url}" }]\n`
   const { url, adminUrl, reload, command } = await reloadable(t, text)
-  t.match(await reload('upstreams: [{ url: nowhere, headers: { x: s3cret } }]\ncolour: red\n'), { level: 50, msg: 'the new configuration is refused, and the old one goes on', reasons: [/^upstreams\.0\.url: expected an http/, /^colour: unknown key/] })
+  t.match(await reload('upstreams: [{ url: nowhere, headers: { x: s3cret } }]\ncolour: red\n'), {
+    level: 50,
+    msg: 'the new configuration is refused, and the old one goes on',
+    reasons: [/^upstreams\.0\.url: expected an http/, /^colour: unknown key/]
+  })
   t.match(await reload('upstreams: ['), { level: 50 })
   t.match((await ask(adminUrl, '/metrics')).body, /varve_config_reloads_total\{result="refused"\} 2\n/)
   t.match(await ask(url, modules(2000)), { status: 200 })
@@ -125,14 +164,24 @@ t.test('a renewed certificate is taken at once by SIGHUP; one that cannot be use
 t.test('a key that a running process cannot take in is named, and the rest is exchanged', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const { url, reload, command } = await reloadable(t, `upstreams: [{ url: "${node.url}" }]\n`)
-  t.match(await reload(`upstreams: [{ url: "${node.url}" }]\nworkers: 2\ncache: { memory: { maxMb: 64 } }\npassThrough: none\n`), { msg: 'the configuration was exchanged' })
-  t.same(command.log().filter(({ msg }) => /when varve is started anew/.test(String(msg))).map(({ key }) => key), ['workers', 'cache'])
+  t.match(
+    await reload(
+      `upstreams: [{ url: "${node.url}" }]\nworkers: 2\ncache: { memory: { maxMb: 64 } }\npassThrough: none\n`
+    ),
+    { msg: 'the configuration was exchanged' }
+  )
+  t.same(command.log().filter(({ msg }) => /when varve is started anew/.test(String(msg))).map(({ key }) => key), [
+    'workers',
+    'cache'
+  ])
   t.match(await ask(url, '/v1/spec.json'), { status: 404 })
 })
 
 t.test('a node of another chain that is put in the place of all is not believed: history is served on, and nothing of the other chain', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
-  const foreign = await stubNode(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('[]') })
+  const foreign = await stubNode(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
+  })
   const { url, reload } = await reloadable(t, `upstreams: [{ url: "${node.url}" }]\n`)
   const before = await ask(url, modules(2000))
   await reload(`upstreams: [{ url: "${foreign.url}" }]\n`)
@@ -143,22 +192,44 @@ t.test('a node of another chain that is put in the place of all is not believed:
 t.test('a secret in a file of its own is taken in anew at SIGHUP, and no line of the log has it, be it right or wrong', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const dir = mkdtempSync(join(tmpdir(), 'varve-'))
-  t.teardown(() => { rmSync(dir, { recursive: true }) })
+  t.teardown(() => {
+    rmSync(dir, { recursive: true })
+  })
   const secret = join(dir, 'token')
   writeFileSync(secret, 'f1rst-s3cret\n')
-  const text = `upstreams: [{ url: "${node.url}", headers: { authorization: "Bearer $\{file:${secret}}" } }]\nadmin:\n  token: $\{file:${secret}}\n`
+  const text =
+    `upstreams: [{ url: "${node.url}", headers: { authorization: "Bearer $\{file:${secret}}" } }]\nadmin:\n  ` +
+    `token: $\{file:${secret}}\n`
   const { command, adminUrl, reload } = await reloadable(t, text)
-  const purge = async (token: string): Promise<number> => (await ask(adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: '{"all":true}' })).status
+  const purge = async (token: string): Promise<number> =>
+    (await ask(adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: '{"all":true}'
+    })).status
   t.equal(await purge('f1rst-s3cret'), 200)
   writeFileSync(secret, 's3cond-s3cret\n')
   t.match(await reload(text), { msg: 'the configuration was exchanged' })
   t.same([await purge('f1rst-s3cret'), await purge('s3cond-s3cret')], [401, 200])
   writeFileSync(secret, 's3cond-s3cret\nth1rd-s3cret\n')
-  t.match(await reload(text), { reasons: ['upstreams.0.headers.authorization: expected a header value without line breaks'] })
+  t.match(await reload(text), {
+    reasons: ['upstreams.0.headers.authorization: expected a header value without line breaks']
+  })
   writeFileSync(secret, 'th1rd-s3cret\0')
-  t.match(await reload(text), { reasons: [`upstreams.0.headers.authorization: the file "${secret}" holds a NUL byte`, `admin.token: the file "${secret}" holds a NUL byte`] })
+  t.match(await reload(text), {
+    reasons: [
+      `upstreams.0.headers.authorization: the file "${secret}" holds a NUL byte`,
+      `admin.token: the file "${secret}" holds a NUL byte`
+    ]
+  })
   t.match(await reload('admin: { token: "s3cond-s3cret }\n'), { msg: /is refused/ })
-  t.match(await reload('s3cond-s3cret: 1\nmode: s3cond-s3cret\n'), { reasons: [/^upstreams: expected the URL of a full node/, /^mode: expected one of serve, observe$/, /^\*\*\*: unknown key/] })
+  t.match(await reload('s3cond-s3cret: 1\nmode: s3cond-s3cret\n'), {
+    reasons: [
+      /^upstreams: expected the URL of a full node/,
+      /^mode: expected one of serve, observe$/,
+      /^\*\*\*: unknown key/
+    ]
+  })
   t.equal(await purge('s3cond-s3cret'), 200, 'the old one goes on')
   t.notMatch(command.out() + command.err(), /s3cret/)
 })

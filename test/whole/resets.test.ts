@@ -16,28 +16,40 @@ interface Place {
   readonly redis: RedisProcess
   readonly sandbox: Sandbox
   /** Starts a replica; one that is not told how often to ask for the head notices nothing by itself. */
-  start (pollMs?: number): Promise<TestVarve>
+  start(pollMs?: number): Promise<TestVarve>
 }
 
 async function place (t: Test): Promise<Place> {
   const redis = await startRedis(t)
   const sandbox = await nodeOf(t)
-  const start = async (pollMs = 600_000): Promise<TestVarve> => await varveAt(t, sandbox.url, { head: { pollMs }, cache: { redis: { url: redis.url } } })
+  const start = async (pollMs = 600_000): Promise<TestVarve> =>
+    await varveAt(t, sandbox.url, { head: { pollMs }, cache: { redis: { url: redis.url } } })
   return { redis, sandbox, start }
 }
 
 /** Reads from all what they will keep, and waits until they are of one mind about the chain. */
 async function warm ({ redis }: Place, varves: readonly TestVarve[]): Promise<void> {
   for (const varve of varves) for (const target of targets) await varve.get(target)
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true, 'the chain is known by its blocks')
-  for (const varve of varves) for (const target of targets) await until(async () => String((await varve.get(target)).headers[status]).includes('hit'), 'it is kept')
+  await until(
+    async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true,
+    'the chain is known by its blocks'
+  )
+  for (const varve of varves) {
+    for (const target of targets) {
+      await until(async () => String((await varve.get(target)).headers[status]).includes('hit'), 'it is kept')
+    }
+  }
 }
 
 /** Every target is answered with what the node has now, and with its position. */
 async function isOfNow (t: Test, { sandbox }: Place, varve: TestVarve): Promise<void> {
   for (const target of targets) {
     const direct = await ask(sandbox.url, target)
-    t.match(await varve.get(target), { status: 200, body: direct.body, headers: { 'x-node-ledger-version': direct.headers['x-aptos-ledger-version'] } }, target)
+    t.match(await varve.get(target), {
+      status: 200,
+      body: direct.body,
+      headers: { 'x-node-ledger-version': direct.headers['x-aptos-ledger-version'] }
+    }, target)
   }
 }
 
@@ -90,8 +102,13 @@ t.test('a chain that has grown longer than the old one, so that only its blocks 
   const [first, second] = varves
   await warm(here, varves)
   const down = here.sandbox.faults.add({ kind: 'reset' })
-  await until(() => first?.log.some(({ msg }) => /does not answer/.test(String(msg))) === true, 'it is known to be away')
-  for (const target of targets) t.match(await second?.get(target), { status: 200, headers: { [status]: /hit/ } }, 'history is served all the same')
+  await until(
+    () => first?.log.some(({ msg }) => /does not answer/.test(String(msg))) === true,
+    'it is known to be away'
+  )
+  for (const target of targets) {
+    t.match(await second?.get(target), { status: 200, headers: { [status]: /hit/ } }, 'history is served all the same')
+  }
   here.sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
   down.remove()
   const returned = await ask(here.sandbox.url, '/v1')
@@ -120,10 +137,14 @@ t.test('a node that was started anew with a longer chain between two questions i
   await here.sandbox.close()
   await nodeOf(t, { seed: 2, blocks: 1500, port: portOf(here.sandbox) })
   t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
-  await until(async () => {
-    await varve.get('/v1/accounts/0x1/modules?limit=1')
-    return keyedBy(varve).length > 0
-  }, 'it was compared', 2000)
+  await until(
+    async () => {
+      await varve.get('/v1/accounts/0x1/modules?limit=1')
+      return keyedBy(varve).length > 0
+    },
+    'it was compared',
+    2000
+  )
   await isOfNow(t, here, varve)
 })
 
@@ -159,5 +180,9 @@ t.test('an answer of the old chain that is still on its way when the new one is 
   const got = await reading
   const now = await ask(here.sandbox.url, target)
   t.not(now.body, old.body)
-  t.match(got, { status: 200, body: now.body, headers: { 'x-node-ledger-version': now.headers['x-aptos-ledger-version'] } })
+  t.match(got, {
+    status: 200,
+    body: now.body,
+    headers: { 'x-node-ledger-version': now.headers['x-aptos-ledger-version'] }
+  })
 })

@@ -21,7 +21,13 @@ async function start (t: Test, options: SandboxOptions = {}) {
 }
 
 const bcs = { accept: 'application/x-bcs' }
-const errorOf = (status: number, code: string, stamped = status !== 403 && status !== 503): Fault => ({ kind: 'error', status, code: code as 'internal_error', stamped, times: 1 })
+const errorOf = (status: number, code: string, stamped = status !== 403 && status !== 503): Fault => ({
+  kind: 'error',
+  status,
+  code: code as 'internal_error',
+  stamped,
+  times: 1
+})
 
 t.test('every operation of the document is asked, and answers in each form, and with each error, what the document says', async t => {
   const { sandbox, checker } = await start(t)
@@ -30,7 +36,9 @@ t.test('every operation of the document is asked, and answers in each form, and 
   t.same([...checker.operations.keys()].sort(), Object.keys(asked).sort())
   for (const [operationId, { responses }] of checker.operations) {
     const wish = asked[operationId] ?? { path: '' }
-    const check = (got: Heard, what: string): void => { t.same(checker.complaints(operationId, got), [], `${operationId}, ${what}`) }
+    const check = (got: Heard, what: string): void => {
+      t.same(checker.complaints(operationId, got), [], `${operationId}, ${what}`)
+    }
     const forms = new Set<string>()
     for (const headers of [{}, bcs]) {
       const got = await ask(sandbox.url + wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
@@ -46,7 +54,11 @@ t.test('every operation of the document is asked, and answers in each form, and 
       check(got, `with ${status}`)
     }
     t.match(await getRaw(sandbox.url, `${wish.path}<`), /^HTTP\/1\.1 400 /)
-    t.same(checker.complaints(operationId, { status: 400, headers: {}, body: Buffer.alloc(0) }), [], `${operationId}, where the target cannot be read`)
+    t.same(
+      checker.complaints(operationId, { status: 400, headers: {}, body: Buffer.alloc(0) }),
+      [],
+      `${operationId}, where the target cannot be read`
+    )
   }
 })
 
@@ -98,7 +110,9 @@ t.test('every kind that the document speaks of occurs in the ledger, and every b
     meet(got.json)
   }
   const [waiting] = waitingTransactions(sandbox.ledger, sandbox.ledger.height)
-  const pending = await ask(`${sandbox.url}/v1/transactions/by_hash/${String(waiting && 'hash' in waiting && waiting.hash)}`)
+  const pending = await ask(
+    `${sandbox.url}/v1/transactions/by_hash/${String(waiting && 'hash' in waiting && waiting.hash)}`
+  )
   t.same(checker.complaints('transaction_by_hash', pending), [])
   meet(pending.json)
   t.ok(checker.kinds.length > 30)
@@ -113,32 +127,68 @@ t.test('an answer that is not as the document says is told from one that is: the
     sandbox.faults.add({ times: 1, ...fault })
     return checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; ')
   }
-  t.match(await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, more: 1 }) }), /additional.*"more"/, 'a member too many')
-  t.match(await changed({ kind: 'body', body: JSON.stringify({ gas_estimate: 1 }) }), /required.*deprioritized_gas_estimate/, 'a member too few')
-  t.match(await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, gas_estimate: '1' }) }), /gas_estimate must be integer/, 'another type')
+  t.match(
+    await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, more: 1 }) }),
+    /additional.*"more"/,
+    'a member too many'
+  )
+  t.match(
+    await changed({ kind: 'body', body: JSON.stringify({ gas_estimate: 1 }) }),
+    /required.*deprioritized_gas_estimate/,
+    'a member too few'
+  )
+  t.match(
+    await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, gas_estimate: '1' }) }),
+    /gas_estimate must be integer/,
+    'another type'
+  )
   t.match(await changed({ kind: 'body', body: 'no JSON' }), /must be object/)
   t.match(await changed({ kind: 'headers', remove: ['x-aptos-epoch'] }), /header x-aptos-epoch is missing/)
   t.match(await changed({ kind: 'headers', set: { 'x-aptos-epoch': 'one' } }), /header x-aptos-epoch .*must be integer/)
   t.match(await changed({ kind: 'headers', set: { 'x-aptos-more': '1' } }), /header x-aptos-more is not spoken of/)
   t.match(await changed({ kind: 'html' }), /content type text\/html; charset=utf-8 is not spoken of/)
   t.match(await changed(errorOf(507, 'mempool_is_full')), /answers no 507/)
-  sandbox.faults.add({ kind: 'body', body: '{"message":"","error_code":"no_such_code","vm_error_code":null}', times: 1 })
-  t.same(checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`, { headers: bcs })), [], 'bytes have no schema')
+  sandbox.faults.add({
+    kind: 'body',
+    body: '{"message":"","error_code":"no_such_code","vm_error_code":null}',
+    times: 1
+  })
+  t.same(
+    checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`, { headers: bcs })),
+    [],
+    'bytes have no schema'
+  )
   sandbox.faults.add(errorOf(500, 'no_such_code'))
-  t.match(checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; '), /error_code must be equal to one of the allowed values/)
-  t.match(checker.complaints('info', truth).join('; '), /x-aptos-epoch is not spoken of/, 'the position, where there is none to tell')
+  t.match(
+    checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; '),
+    /error_code must be equal to one of the allowed values/
+  )
+  t.match(
+    checker.complaints('info', truth).join('; '),
+    /x-aptos-epoch is not spoken of/,
+    'the position, where there is none to tell'
+  )
   // A kind of transaction is strict about its own members.
   const block = await ask(`${sandbox.url}/v1/blocks/by_height/200?with_transactions=true`)
   t.same(checker.complaints('block_by_height', block), [])
   const [first, ...rest] = block.json.transactions
-  sandbox.faults.add({ kind: 'body', body: JSON.stringify({ ...block.json, transactions: [{ ...first, sender: '0x1' }, ...rest] }), times: 1 })
-  t.match(checker.complaints('block_by_height', await ask(`${sandbox.url}/v1/blocks/by_height/200`)).join('; '), /^\/transactions\/0 must/)
+  sandbox.faults.add({
+    kind: 'body',
+    body: JSON.stringify({ ...block.json, transactions: [{ ...first, sender: '0x1' }, ...rest] }),
+    times: 1
+  })
+  t.match(
+    checker.complaints('block_by_height', await ask(`${sandbox.url}/v1/blocks/by_height/200`)).join('; '),
+    /^\/transactions\/0 must/
+  )
 })
 
 t.test('the document is served as JSON, as YAML and as a page, whatever is accepted, and without a position; it tells of every route and of the family in use', async t => {
   const { sandbox, checker } = await start(t, { family: 'x-other-' })
   for (const headers of [{}, bcs, { accept: 'text/html' }]) {
-    const [page, json, yaml] = await Promise.all(['', '.json', '.yaml'].map(async end => await ask(`${sandbox.url}/v1/spec${end}`, { headers })))
+    const [page, json, yaml] = await Promise.all(
+      ['', '.json', '.yaml'].map(async end => await ask(`${sandbox.url}/v1/spec${end}`, { headers }))
+    )
     t.equal(json?.headers['content-type'], 'application/json')
     t.equal(yaml?.headers['content-type'], 'application/x-yaml')
     t.equal(page?.headers['content-type'], 'text/html; charset=utf-8')
@@ -147,7 +197,9 @@ t.test('the document is served as JSON, as YAML and as a page, whatever is accep
     for (const got of [page, json, yaml]) t.notOk(got?.names.some(name => name.startsWith('x-other-')))
   }
   t.equal(checker.document.openapi, '3.1.0')
-  const told = Object.entries(checker.document.paths).flatMap(([path, methods]) => Object.keys(methods).map(method => `${method.toUpperCase()} ${path.replace(/\{[^}]+\}/g, ':')}`))
+  const told = Object.entries(checker.document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map(method => `${method.toUpperCase()} ${path.replace(/\{[^}]+\}/g, ':')}`)
+  )
   // The index is one operation under two paths.
   t.same(told, routes.map(({ method, path }) => `${method} /${path.join('/')}`).filter(key => key !== 'GET /v1/'))
   t.same(checker.complaints('index', await ask(`${sandbox.url}/v1/`)), [], 'under the names of that family')
@@ -158,21 +210,44 @@ t.test('behind a path prefix the document says so, and a linter of such document
   const { url } = await startPrefixed(t)
   t.same((await ask(`${url}/v1/spec.json`)).json.servers, [{ url: '/key', description: 'This node.' }])
   t.same(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text), [])
-  t.match(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')), [/./], 'the linter can complain')
+  t.match(
+    await lintComplaints(
+      (await ask(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')
+    ),
+    [/./],
+    'the linter can complain'
+  )
 })
 
 t.test('what describes the node is loaded when it is asked for, and not with the node', async t => {
   const folder = join(import.meta.dirname, '../../sandbox')
   const files = readdirSync(folder).filter(name => name.endsWith('.ts'))
-  const imports = files.flatMap(file => [...readFileSync(join(folder, file), 'utf8').matchAll(/^import \{ (.*) \} from '\.\/(?:schema|openapi)\//gm)].map(([, names = '']) => ({ file, names })))
+  const imports = files.flatMap(file =>
+    [...readFileSync(join(folder, file), 'utf8').matchAll(/^import \{\s([^}]*)\s\} from '\.\/(?:schema|openapi)\//gm)]
+      .map((
+        [, names = '']
+      ) => ({ file, names }))
+  )
   t.ok(imports.length > 10)
-  for (const { file, names } of imports) t.ok(names.split(', ').every(name => name.startsWith('type ')), `${file} takes types alone: ${names}`)
-  t.same(files.filter(file => readFileSync(join(folder, file), 'utf8').includes("await import('./openapi/")), ['serve.ts'])
+  for (const { file, names } of imports) {
+    t.ok(names.split(/,\s+/).every(name => name.startsWith('type ')), `${file} takes types alone: ${names}`)
+  }
+  t.same(files.filter(file => readFileSync(join(folder, file), 'utf8').includes('await import(\'./openapi/')), [
+    'serve.ts'
+  ])
 })
 
 t.test('who answers without a server has no document', async t => {
   const ledger = new Ledger(defaults)
-  const asks = { method: 'GET', rawTarget: '/v1/spec.json', contentLength: undefined, contentType: undefined, accept: undefined, body: Buffer.alloc(0), serial: 0 }
+  const asks = {
+    method: 'GET',
+    rawTarget: '/v1/spec.json',
+    contentLength: undefined,
+    contentType: undefined,
+    accept: undefined,
+    body: Buffer.alloc(0),
+    serial: 0
+  }
   t.equal(answer(asks, headView(ledger), defaults).status, 404)
 })
 

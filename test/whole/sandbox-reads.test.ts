@@ -27,8 +27,17 @@ t.test('an item holds one value for some versions and then another, and a latest
 
 t.test('the first hundred u64 keys and two names are in every table; of the others most are, some from later on', async t => {
   const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
-  for (const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], ['0x1::string::String', 'bob']] as const) {
-    t.equal((await lookUp(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0xabc')).status, 200, key)
+  for (
+    const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], [
+      '0x1::string::String',
+      'bob'
+    ]] as const
+  ) {
+    t.equal(
+      (await lookUp(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0xabc')).status,
+      200,
+      key
+    )
   }
   let [found, born] = [0, 0]
   for (let key = 100; key < 200; key++) {
@@ -80,9 +89,22 @@ t.test('values are told in JSON by their type, and in BCS as the same value', as
   const [cell, cellBytes] = await value('0x42::game::Cell')
   t.same(Object.keys(cell.json), ['owner', 'x', 'y'])
   t.equal(cell.json.x, String(cellBytes.readBigUInt64LE()))
-  t.match((await value('0x42::game::Line<vector<bool>>'))[0].json, { from: { owner: /^0x/ }, tag: Array, to: { x: /^\d+$/ } })
+  t.match((await value('0x42::game::Line<vector<bool>>'))[0].json, {
+    from: { owner: /^0x/ },
+    tag: Array,
+    to: { x: /^\d+$/ }
+  })
   t.match((await value('0x42::shop::Item'))[0].json, { name: String, price: /^\d+$/, sold: Boolean })
-  for (const type of ['signer', 'vector<signer>', '0x42::game::Line<signer>', '0x42::game::Cell<u8>', '0x9::no::Such', '0x1::option::Option<signer>']) {
+  for (
+    const type of [
+      'signer',
+      'vector<signer>',
+      '0x42::game::Line<signer>',
+      '0x42::game::Cell<u8>',
+      '0x9::no::Such',
+      '0x1::option::Option<signer>'
+    ]
+  ) {
     const refused = await lookUp(url, { key_type: 'u64', value_type: type, key: '3' })
     t.equal(refused.status, 400, type)
     t.ok(refused.headers['x-aptos-chain-id'])
@@ -100,7 +122,11 @@ t.test('a version above the head is not there yet, and one below the oldest is g
   ]
   for (const refused of await Promise.all(reads(above))) {
     t.equal(refused.status, 404)
-    t.equal(refused.text, `{"message":"Ledger version not found by Ledger version(${above})","error_code":"version_not_found","vm_error_code":null}`)
+    t.equal(
+      refused.text,
+      '{"message":"Ledger version not found by Ledger ' +
+        `version(${above})","error_code":"version_not_found","vm_error_code":null}`
+    )
     t.ok(refused.headers['x-aptos-chain-id'])
   }
   for (const refused of await Promise.all([...reads(below), ...reads(0n)])) {
@@ -108,7 +134,9 @@ t.test('a version above the head is not there yet, and one below the oldest is g
     t.match(refused.json, { message: /^Ledger version\(\d+\) has been pruned$/, error_code: 'version_pruned' })
     t.ok(refused.headers['x-aptos-chain-id'])
   }
-  for (const edge of [ledger.head.version, ledger.oldest.version]) t.equal((await ask(`${url}/v1/blocks/by_version/${edge}`)).status, 200)
+  for (const edge of [ledger.head.version, ledger.oldest.version]) {
+    t.equal((await ask(`${url}/v1/blocks/by_version/${edge}`)).status, 200)
+  }
   ledger.grow()
   t.equal((await ask(`${url}/v1/blocks/by_version/${above}`)).status, 200)
 })
@@ -127,23 +155,45 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
     const page: Heard = await ask(`${url}/v1/accounts/0x1/modules?limit=7${cursor && `&start=${cursor.toUpperCase()}`}`)
     walked.push(...page.json)
     cursor = page.headers['x-aptos-cursor'] as string | undefined
-    if (cursor !== undefined) t.same(page.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-cursor', 'content-length', 'date'])
+    if (cursor !== undefined) {
+      t.same(page.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-cursor', 'content-length', 'date'])
+    }
   }
   t.same(walked, whole.json)
   const name = 'pool_u64'
   const key = `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08${Buffer.from(name).toString('hex')}`
   t.equal((await ask(`${url}/v1/accounts/0x1/modules?start=${key}&limit=1`)).json[0].abi.name, name)
   t.equal((await ask(`${url}/v1/accounts/0x1/modules?limit=${names.length}`)).headers['x-aptos-cursor'], undefined)
-  for (const bad of ['', 'zz', '0', '00', `01${key.slice(2)}`, key.slice(0, -2), `${key}00`, `0x${key}`, key.replace(/^(.{68})00/, '$101'),
-    key.replace('2a00', '2b00'), key.replace(/08706f6f6c5f753634$/, '01206f6f6c5f753634'), `${key.slice(0, 66)}2200${'0'.repeat(64)}00`,
-    `${key.slice(0, 66)}aa8000`, `${key.slice(0, 66)}ffffffff`, key.replace(/706f6f6c5f753634$/, '396f6f6c5f753634')]) {
-    t.match((await ask(`${url}/v1/accounts/0x1/modules?start=${bad}`)).json, { error_code: 'web_framework_error', message: /`start`/ }, bad)
+  for (
+    const bad of [
+      '',
+      'zz',
+      '0',
+      '00',
+      `01${key.slice(2)}`,
+      key.slice(0, -2),
+      `${key}00`,
+      `0x${key}`,
+      key.replace(/^(.{68})00/, '$101'),
+      key.replace('2a00', '2b00'),
+      key.replace(/08706f6f6c5f753634$/, '01206f6f6c5f753634'),
+      `${key.slice(0, 66)}2200${'0'.repeat(64)}00`,
+      `${key.slice(0, 66)}aa8000`,
+      `${key.slice(0, 66)}ffffffff`,
+      key.replace(/706f6f6c5f753634$/, '396f6f6c5f753634')
+    ]
+  ) {
+    t.match((await ask(`${url}/v1/accounts/0x1/modules?start=${bad}`)).json, {
+      error_code: 'web_framework_error',
+      message: /`start`/
+    }, bad)
   }
 })
 
 t.test('modules are added and upgraded as versions pass; other accounts have none', async t => {
   const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
-  const at = async (account: string, version: bigint) => await ask(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
+  const at = async (account: string, version: bigint) =>
+    await ask(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
   const [first, last] = [await at('0xcafe', 0n), await at('0xcafe', ledger.head.version)]
   t.same(first.json.map((record: any) => record.abi.name), ['menu'])
   t.ok(last.json.length > 5)
@@ -158,7 +208,10 @@ t.test('the interface is rendered by the release, the bytecode and the BCS are n
   const seen = new Map<string, { json: any, bytes: Buffer }>()
   for (const release of [...Object.values(releases), 'a'.repeat(40)]) {
     ledger.release = release
-    seen.set(release, { json: (await ask(`${url}/v1/accounts/0x1/modules`)).json, bytes: (await ask(`${url}/v1/accounts/0x1/modules`, { headers: bcs })).body })
+    seen.set(release, {
+      json: (await ask(`${url}/v1/accounts/0x1/modules`)).json,
+      bytes: (await ask(`${url}/v1/accounts/0x1/modules`, { headers: bcs })).body
+    })
   }
   const structs = (release: string): any[] => seen.get(release)?.json.flatMap((record: any) => record.abi.structs)
   t.ok(structs(releases.events).every(struct => !('is_enum' in struct) && !('variants' in struct)))
@@ -179,7 +232,10 @@ t.test('events: one for each block, the last ones by default, in rising order', 
   const path = `${url}/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events`
   const latest = await ask(path)
   t.equal(latest.json.length, 25)
-  t.same(latest.json.map((event: any) => event.sequence_number), Array.from({ length: 25 }, (_, index) => String(575 + index)))
+  t.same(
+    latest.json.map((event: any) => event.sequence_number),
+    Array.from({ length: 25 }, (_, index) => String(575 + index))
+  )
   t.equal((await ask(`${path}?limit=1000`)).json.length, 100)
   const [event] = (await ask(`${path}?start=0450&limit=1`)).json
   const block = ledger.block(450)
@@ -201,11 +257,20 @@ t.test('events: one for each block, the last ones by default, in rising order', 
 
 t.test('events of every third block and of every epoch are also in the transactions that emitted them', async t => {
   const { url } = await nodeOf(t)
-  for (const path of [`0xcafe/events/${coins}/deposit_events`, '0x1/events/0x1::reconfiguration::Configuration/events', '0x1/events/0x1::block::BlockResource/new_block_events']) {
+  for (
+    const path of [
+      `0xcafe/events/${coins}/deposit_events`,
+      '0x1/events/0x1::reconfiguration::Configuration/events',
+      '0x1/events/0x1::block::BlockResource/new_block_events'
+    ]
+  ) {
     for (const { version, ...event } of (await ask(`${url}/v1/accounts/${path}?limit=3`)).json) {
       const { transactions } = (await ask(`${url}/v1/blocks/by_version/${version}?with_transactions=true`)).json
       const found = transactions.find((transaction: any) => transaction.version === version)
-      t.ok(found.events.some((emitted: unknown) => JSON.stringify(emitted) === JSON.stringify(event)), `${path} ${version}`)
+      t.ok(
+        found.events.some((emitted: unknown) => JSON.stringify(emitted) === JSON.stringify(event)),
+        `${path} ${version}`
+      )
     }
   }
   t.equal((await ask(`${url}/v1/accounts/0xcafe/events/${coins}/withdraw_events`)).text, '[]')
@@ -213,17 +278,50 @@ t.test('events of every third block and of every epoch are also in the transacti
 
 t.test('a handle is found in every spelling, and what is no handle is told apart', async t => {
   const { url, ledger } = await nodeOf(t)
-  const spellings = [coins, '0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin,%3E', '0x1::coin::CoinStore%253C%200x1::aptos_coin::AptosCoin%20%253E']
-  const answers = await Promise.all(spellings.map(async spelling => await ask(`${url}/v1/accounts/CaFe/events/${spelling}/deposit_events`)))
+  const spellings = [
+    coins,
+    '0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin,%3E',
+    '0x1::coin::CoinStore%253C%200x1::aptos_coin::AptosCoin%20%253E'
+  ]
+  const answers = await Promise.all(
+    spellings.map(async spelling => await ask(`${url}/v1/accounts/CaFe/events/${spelling}/deposit_events`))
+  )
   t.equal(new Set(answers.map(({ text }) => text)).size, 1)
   t.equal(answers[0]?.json.length, 25)
   const version = ledger.head.version
   const cases: Array<[string, number, string, string]> = [
-    [`0x1/events/${coins}/deposit_events`, 404, 'resource_not_found', `Resource not found by Address(0x1), Struct tag(0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>) and Ledger version(${version})`],
-    ['01/events/0x1::a::B%3Cu8,vector%3Cu8%3E%3E/x', 404, 'resource_not_found', `Resource not found by Address(0x1), Struct tag(0x1::a::B<u8, vector<u8>>) and Ledger version(${version})`],
-    ['0x1/events/0x1::reconfiguration::Configuration/not_found', 404, 'struct_field_not_found', `Struct Field not found by Address(0x1), Struct tag(0x1::reconfiguration::Configuration), Field name(not_found) and Ledger version(${version})`],
-    ['0x1/events/0x1::reconfiguration::Configuration/epoch?limit=0', 400, 'invalid_input', 'Deserialization error, field(epoch) type is not a EventHandle struct: unexpected end of input'],
-    ['0x1/events/0x1::reconfiguration::Configuration/events?limit=0', 400, 'invalid_input', 'Given limit value (0) must not be zero']
+    [
+      `0x1/events/${coins}/deposit_events`,
+      404,
+      'resource_not_found',
+      'Resource not found by Address(0x1), Struct tag(0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>) and ' +
+      `Ledger version(${version})`
+    ],
+    [
+      '01/events/0x1::a::B%3Cu8,vector%3Cu8%3E%3E/x',
+      404,
+      'resource_not_found',
+      `Resource not found by Address(0x1), Struct tag(0x1::a::B<u8, vector<u8>>) and Ledger version(${version})`
+    ],
+    [
+      '0x1/events/0x1::reconfiguration::Configuration/not_found',
+      404,
+      'struct_field_not_found',
+      'Struct Field not found by Address(0x1), Struct tag(0x1::reconfiguration::Configuration), Field ' +
+      `name(not_found) and Ledger version(${version})`
+    ],
+    [
+      '0x1/events/0x1::reconfiguration::Configuration/epoch?limit=0',
+      400,
+      'invalid_input',
+      'Deserialization error, field(epoch) type is not a EventHandle struct: unexpected end of input'
+    ],
+    [
+      '0x1/events/0x1::reconfiguration::Configuration/events?limit=0',
+      400,
+      'invalid_input',
+      'Given limit value (0) must not be zero'
+    ]
   ]
   for (const [path, status, code, message] of cases) {
     const refused = await ask(`${url}/v1/accounts/${path}`)
@@ -231,7 +329,17 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
     t.same(refused.json, { message, error_code: code, vm_error_code: null })
     t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
   }
-  for (const path of ['0x1/events/u8/x', '0x1/events/vector%3Cu8%3E/x', '0x1/events/nothing/x', '0x1/events/0x1::a::B/9', '0x1/events/0x1::a::B/_', '0x1/events/0x1::a::B/a%20b', '0x1/events/0x1::a::B/x?start=-1']) {
+  for (
+    const path of [
+      '0x1/events/u8/x',
+      '0x1/events/vector%3Cu8%3E/x',
+      '0x1/events/nothing/x',
+      '0x1/events/0x1::a::B/9',
+      '0x1/events/0x1::a::B/_',
+      '0x1/events/0x1::a::B/a%20b',
+      '0x1/events/0x1::a::B/x?start=-1'
+    ]
+  ) {
     const refused = await ask(`${url}/v1/accounts/${path}`)
     t.equal(refused.status, 400, path)
     t.equal(refused.json.error_code, 'web_framework_error')
@@ -241,10 +349,14 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
 
 t.test('events that were pruned are answered in each of the ways that nodes have', async t => {
   const { url, ledger } = await nodeOf(t)
-  const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') => await ask(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
+  const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') =>
+    await ask(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
   const refused = await at(95)
   t.equal(refused.status, 500)
-  t.match(refused.json, { error_code: 'internal_error', message: 'First requested event is probably pruned. expected: 95, actual: 100' })
+  t.match(refused.json, {
+    error_code: 'internal_error',
+    message: 'First requested event is probably pruned. expected: 95, actual: 100'
+  })
   t.ok(refused.headers['x-aptos-chain-id'])
   ledger.prunedEvents = 'gone410'
   t.match(await at(95), { status: 410, json: { error_code: 'version_pruned' } })
@@ -268,16 +380,21 @@ t.test('events that were pruned are answered in each of the ways that nodes have
 t.test('every version of a block finds the same block, with an explicit null for transactions not asked for', async t => {
   const { url, ledger } = await nodeOf(t)
   const block = ledger.block(501)
-  const answers = await Promise.all([block.firstVersion, block.lastVersion].map(async version => await ask(`${url}/v1/blocks/by_version/${version}`)))
+  const answers = await Promise.all(
+    [block.firstVersion, block.lastVersion].map(async version => await ask(`${url}/v1/blocks/by_version/${version}`))
+  )
   t.equal(answers[0]?.text, answers[1]?.text)
-  t.equal(answers[0]?.text, JSON.stringify({
-    block_height: '501',
-    block_hash: block.hash,
-    block_timestamp: `${block.timestampUsec}`,
-    first_version: `${block.firstVersion}`,
-    last_version: `${block.lastVersion}`,
-    transactions: null
-  }))
+  t.equal(
+    answers[0]?.text,
+    JSON.stringify({
+      block_height: '501',
+      block_hash: block.hash,
+      block_timestamp: `${block.timestampUsec}`,
+      first_version: `${block.firstVersion}`,
+      last_version: `${block.lastVersion}`,
+      transactions: null
+    })
+  )
 })
 
 t.test('a block begins with its metadata and ends with a checkpoint or an epilogue, and a written item is what a lookup finds', async t => {
@@ -285,12 +402,24 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
   for (let height = 0; height < 30; height++) {
     const { firstVersion, lastVersion } = ledger.block(height)
     const { transactions } = (await ask(`${url}/v1/blocks/by_version/${firstVersion}?with_transactions=true`)).json
-    t.same(transactions.map((each: any) => each.version), Array.from({ length: Number(lastVersion - firstVersion) + 1 }, (_, index) => `${firstVersion + BigInt(index)}`))
+    t.same(
+      transactions.map((each: any) => each.version),
+      Array.from({ length: Number(lastVersion - firstVersion) + 1 }, (_, index) => `${firstVersion + BigInt(index)}`)
+    )
     t.equal(transactions[0].type, height === 0 ? 'genesis_transaction' : 'block_metadata_transaction')
-    if (transactions.length > 1) t.equal(transactions.at(-1).type, height % 2 === 0 ? 'state_checkpoint_transaction' : 'block_epilogue_transaction')
+    if (transactions.length > 1) {
+      t.equal(
+        transactions.at(-1).type,
+        height % 2 === 0 ? 'state_checkpoint_transaction' : 'block_epilogue_transaction'
+      )
+    }
     for (const transaction of transactions) {
       t.equal(Object.keys(transaction).at(-1), 'type')
-      for (const change of transaction.changes.filter(({ type, data }: any) => type === 'write_table_item' && data === null)) {
+      for (
+        const change of transaction.changes.filter(({ type, data }: any) =>
+          type === 'write_table_item' && data === null
+        )
+      ) {
         const key = Buffer.from(change.key.slice(2), 'hex').readBigUInt64LE()
         const item = { key_type: 'u64', value_type: 'u64', key: `${key}` }
         const read = await lookUp(url, item, `?ledger_version=${transaction.version}`, change.handle, bcs)
@@ -298,12 +427,22 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
       }
     }
   }
-  t.match((await ask(`${url}/v1/blocks/by_version/0`)).json, { block_height: '0', block_hash: /^0x0{64}$/, block_timestamp: '0', first_version: '0', last_version: '0' })
+  t.match((await ask(`${url}/v1/blocks/by_version/0`)).json, {
+    block_height: '0',
+    block_hash: /^0x0{64}$/,
+    block_timestamp: '0',
+    first_version: '0',
+    last_version: '0'
+  })
 })
 
 t.test('what breaks within the ledger is a 500 with the position', async t => {
   const { url, ledger } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
-  Object.assign(ledger, { blockOf () { throw new Error('broken disk') } })
+  Object.assign(ledger, {
+    blockOf () {
+      throw new Error('broken disk')
+    }
+  })
   const refused = await ask(`${url}/v1/blocks/by_version/1`)
   t.equal(refused.status, 500)
   t.same(refused.json, { message: 'Error: broken disk', error_code: 'internal_error', vm_error_code: null })
@@ -322,17 +461,26 @@ t.test('the transactions of a huge block are cut at the most, without a word', a
 t.test('a block in BCS has its head at fixed offsets, and its transactions marked in one of two ways', async t => {
   const { url, ledger } = await nodeOf(t)
   const block = ledger.block(501)
-  const read = async (flag: boolean) => (await ask(`${url}/v1/blocks/by_version/${block.firstVersion}?with_transactions=${flag}`, { headers: bcs })).body
+  const read = async (flag: boolean) =>
+    (await ask(`${url}/v1/blocks/by_version/${block.firstVersion}?with_transactions=${flag}`, { headers: bcs })).body
   const [bare, full] = [await read(false), await read(true)]
   t.equal(bare.length, 65)
-  t.same([bare.readBigUInt64LE(0), `0x${bare.toString('hex', 8, 40)}`, bare.readBigUInt64LE(40), bare.readBigUInt64LE(48), bare.readBigUInt64LE(56), bare[64]],
-    [501n, block.hash, block.timestampUsec, block.firstVersion, block.lastVersion, 0])
+  t.same([
+    bare.readBigUInt64LE(0),
+    `0x${bare.toString('hex', 8, 40)}`,
+    bare.readBigUInt64LE(40),
+    bare.readBigUInt64LE(48),
+    bare.readBigUInt64LE(56),
+    bare[64]
+  ], [501n, block.hash, block.timestampUsec, block.firstVersion, block.lastVersion, 0])
   const size = Number(block.lastVersion - block.firstVersion) + 1
   t.same([full[64], full[65], full.length], [1, size, 66 + size * 72])
   ledger.blockBcs = 'bare'
   t.equal((await read(false)).length, 64)
   t.equal((await read(true))[64], size)
-  const huge = (await ask(`${url}/v1/blocks/by_version/${ledger.block(500).firstVersion}?with_transactions=true`, { headers: bcs })).body
+  const huge = (await ask(`${url}/v1/blocks/by_version/${ledger.block(500).firstVersion}?with_transactions=true`, {
+    headers: bcs
+  })).body
   t.equal(huge.toString('hex', 64, 66), '904e')
 })
 
@@ -341,8 +489,15 @@ t.test('a block is found by its height too, the very one that its versions find,
   for (const height of [0, 1, 452, 999]) {
     for (const query of ['', '?with_transactions=true', '?with_transactions=false']) {
       for (const headers of [{}, bcs]) {
-        const [found, known] = [await ask(`${url}/v1/blocks/by_height/${height}${query}`, { headers }), await ask(`${url}/v1/blocks/by_version/${ledger.block(height).lastVersion}${query}`, { headers })]
-        t.same([found.status, found.text, found.headers['content-type']], [200, known.text, known.headers['content-type']], `${height}${query}`)
+        const [found, known] = [
+          await ask(`${url}/v1/blocks/by_height/${height}${query}`, { headers }),
+          await ask(`${url}/v1/blocks/by_version/${ledger.block(height).lastVersion}${query}`, { headers })
+        ]
+        t.same([found.status, found.text, found.headers['content-type']], [
+          200,
+          known.text,
+          known.headers['content-type']
+        ], `${height}${query}`)
         t.equal(found.headers['x-aptos-block-height'], '999')
       }
     }

@@ -30,7 +30,11 @@ t.test('a transaction by its version, by its hash and in its block is one and th
       t.equal(bytes.headers['content-type'], 'application/x-bcs')
       t.same([bytes.body[0], bytes.body.readBigUInt64LE(1)], [0, version])
       t.ok((await ask(`${url}/v1/transactions/by_hash/${one.json.hash}`, { headers: bcs })).body.equals(bytes.body))
-      t.ok((await ask(`${url}/v1/blocks/by_height/${height}?with_transactions=true`, { headers: bcs })).body.includes(bytes.body.subarray(1)))
+      t.ok(
+        (await ask(`${url}/v1/blocks/by_height/${height}?with_transactions=true`, { headers: bcs })).body.includes(
+          bytes.body.subarray(1)
+        )
+      )
     }
   }
   t.equal((await ask(`${url}/v1/transactions/by_version/%252B007`)).json.version, '7')
@@ -52,7 +56,11 @@ t.test('a transaction that waits is told as pending, and is committed under the 
   t.match(committed.json, { ...request, type: 'user_transaction', version: /^\d+$/ })
   t.equal(committed.text, (await ask(`${url}/v1/transactions/by_version/${committed.json.version}`)).text)
   sandbox.faults.add({ kind: 'lag', blocks: 1 })
-  t.equal((await ask(`${url}/v1/transactions/by_hash/${hash}`)).text, pending.text, 'a node that is behind has it waiting still')
+  t.equal(
+    (await ask(`${url}/v1/transactions/by_hash/${hash}`)).text,
+    pending.text,
+    'a node that is behind has it waiting still'
+  )
   sandbox.faults.clear()
   sandbox.faults.add({ kind: 'lag', blocks: 2 })
   t.equal((await ask(`${url}/v1/transactions/by_hash/${hash}`)).status, 404)
@@ -63,19 +71,46 @@ t.test('a hash that is unknown or pruned is not found, and a version is too new 
   const { version } = ledger.head
   const unknown = await ask(`${url}/v1/transactions/by_hash/${'AB'.repeat(32)}`)
   t.equal(unknown.status, 404)
-  t.equal(unknown.text, `{"message":"Transaction not found by Transaction hash(0x${'ab'.repeat(32)})","error_code":"transaction_not_found","vm_error_code":null}`)
+  t.equal(
+    unknown.text,
+    `{"message":"Transaction not found by Transaction hash(0x${
+      'ab'.repeat(32)
+    })","error_code":"transaction_not_found","vm_error_code":null}`
+  )
   t.equal(unknown.headers['x-aptos-ledger-version'], `${version}`)
   const oldest = (await ask(`${url}/v1/transactions/by_version/${ledger.oldest.version}`)).json.hash
   t.equal((await ask(`${url}/v1/transactions/by_hash/${oldest}`)).status, 200)
   ledger.pruneTo(150)
-  t.match(await ask(`${url}/v1/transactions/by_hash/${oldest}`), { status: 404, json: { error_code: 'transaction_not_found' } })
+  t.match(await ask(`${url}/v1/transactions/by_hash/${oldest}`), {
+    status: 404,
+    json: { error_code: 'transaction_not_found' }
+  })
   t.match((await ask(`${url}/v1/transactions/wait_by_hash/${oldest}`)).status, 404)
   const above = await ask(`${url}/v1/transactions/by_version/${version + 1n}`)
-  t.match([above.status, above.json], [404, { error_code: 'transaction_not_found', message: `Transaction not found by Ledger version(${version + 1n})` }])
+  t.match([above.status, above.json], [404, {
+    error_code: 'transaction_not_found',
+    message: `Transaction not found by Ledger version(${version + 1n})`
+  }])
   const below = await ask(`${url}/v1/transactions/by_version/${ledger.oldest.version - 1n}`)
-  t.match([below.status, below.json], [410, { error_code: 'version_pruned', message: `Ledger version(${ledger.oldest.version - 1n}) has been pruned` }])
+  t.match([below.status, below.json], [410, {
+    error_code: 'version_pruned',
+    message: `Ledger version(${ledger.oldest.version - 1n}) has been pruned`
+  }])
   for (const refused of [above, below]) t.ok(refused.headers['x-aptos-chain-id'])
-  for (const path of ['by_version/x', 'by_version/', 'by_version/-1', 'by_version/18446744073709551616', 'by_hash/', 'by_hash/0x12', `by_hash/${'g'.repeat(64)}`, `by_hash/0X${'a'.repeat(64)}`, 'wait_by_hash/1', `wait_by_hash/${'a'.repeat(65)}`]) {
+  for (
+    const path of [
+      'by_version/x',
+      'by_version/',
+      'by_version/-1',
+      'by_version/18446744073709551616',
+      'by_hash/',
+      'by_hash/0x12',
+      `by_hash/${'g'.repeat(64)}`,
+      `by_hash/0X${'a'.repeat(64)}`,
+      'wait_by_hash/1',
+      `wait_by_hash/${'a'.repeat(65)}`
+    ]
+  ) {
     const refused = await ask(`${url}/v1/transactions/${path}`)
     t.match([refused.status, refused.json], [400, { ...framework, message: /^failed to parse path `txn_/ }], path)
     t.same(refused.names, ['content-type', 'content-length', 'date'])
@@ -85,7 +120,8 @@ t.test('a hash that is unknown or pruned is not found, and a version is too new 
 t.test('transactions are listed from a version on, the last ones by default, and as many as the node lets', async t => {
   const { url, ledger } = await nodeOf(t)
   const { version: head } = ledger.head
-  const versions = async (query: string) => (await ask(`${url}/v1/transactions${query}`)).json.map((each: any) => BigInt(each.version))
+  const versions = async (query: string) =>
+    (await ask(`${url}/v1/transactions${query}`)).json.map((each: any) => BigInt(each.version))
   const run = (first: bigint, count: number) => Array.from({ length: count }, (_, index) => first + BigInt(index))
   t.same(await versions(''), run(head - 24n, 25))
   t.same(await versions('?limit=3'), run(head - 2n, 3))
@@ -94,25 +130,47 @@ t.test('transactions are listed from a version on, the last ones by default, and
   t.same(await versions(`?start=00${ledger.oldest.version}&limit=40`), run(ledger.oldest.version, 40))
   t.same(await versions(`?start=${head}&limit=1`), [head])
   const page = await ask(`${url}/v1/transactions?start=${head - 1n}&limit=2`)
-  t.equal(page.text, `[${(await Promise.all([head - 1n, head].map(async version => (await ask(`${url}/v1/transactions/by_version/${version}`)).text))).join(',')}]`)
+  t.equal(
+    page.text,
+    `[${
+      (await Promise.all(
+        [head - 1n, head].map(async version => (await ask(`${url}/v1/transactions/by_version/${version}`)).text)
+      )).join(',')
+    }]`
+  )
   const bytes = (await ask(`${url}/v1/transactions?start=${head - 1n}&limit=2`, { headers: bcs })).body
   t.same([bytes[0], bytes.readBigUInt64LE(1)], [2, head - 1n])
   const refusals: Array<[string, number, string, string]> = [
     ['?limit=0', 400, 'invalid_input', 'Given limit value (0) must not be zero'],
     [`?limit=0&start=${head + 1n}`, 400, 'invalid_input', 'Given limit value (0) must not be zero'],
-    [`?start=${head + 1n}`, 400, 'invalid_input', `Given start value (${head + 1n}) is higher than the current ledger version, it must be < ${head}`],
-    [`?start=${ledger.oldest.version - 1n}`, 410, 'version_pruned', `Ledger version(${ledger.oldest.version - 1n}) has been pruned`]
+    [
+      `?start=${head + 1n}`,
+      400,
+      'invalid_input',
+      `Given start value (${head + 1n}) is higher than the current ledger version, it must be < ${head}`
+    ],
+    [
+      `?start=${ledger.oldest.version - 1n}`,
+      410,
+      'version_pruned',
+      `Ledger version(${ledger.oldest.version - 1n}) has been pruned`
+    ]
   ]
   for (const [query, status, code, message] of refusals) {
     const refused = await ask(`${url}/v1/transactions${query}`)
     t.same([refused.status, refused.json], [status, { message, error_code: code, vm_error_code: null }], query)
     t.ok(refused.headers['x-aptos-chain-id'])
   }
-  for (const query of ['?start=', '?start=x', '?limit=65536', '?limit=']) t.match((await ask(`${url}/v1/transactions${query}`)).json, framework, query)
+  for (const query of ['?start=', '?start=x', '?limit=65536', '?limit=']) {
+    t.match((await ask(`${url}/v1/transactions${query}`)).json, framework, query)
+  }
   const young = await nodeOf(t, { blocks: 2, prunedBlocks: 0 })
   t.equal((await ask(`${young.url}/v1/transactions`)).json.length, Number(young.ledger.head.version) + 1)
   while ((await ask(`${young.url}/v1/accounts/0xa11ce`)).json.sequence_number !== '2') young.ledger.grow()
-  t.same((await ask(`${young.url}/v1/accounts/0xa11ce/transactions`)).json.map((each: any) => each.sequence_number), ['0', '1'])
+  t.same((await ask(`${young.url}/v1/accounts/0xa11ce/transactions`)).json.map((each: any) => each.sequence_number), [
+    '0',
+    '1'
+  ])
 })
 
 t.test('an account has sent what it says: its transactions carry every sequence number below its next one', async t => {
@@ -120,12 +178,20 @@ t.test('an account has sent what it says: its transactions carry every sequence 
   for (const account of ['0xa11ce', '0xb0b']) {
     const { sequence_number: next } = (await ask(`${url}/v1/accounts/${account}`)).json
     const seen: any[] = []
-    for (let start = 0; start < Number(next); start += 100) seen.push(...(await ask(`${url}/v1/accounts/${account}/transactions?start=${start}&limit=100`)).json)
+    for (let start = 0; start < Number(next); start += 100) {
+      seen.push(...(await ask(`${url}/v1/accounts/${account}/transactions?start=${start}&limit=100`)).json)
+    }
     t.same(seen.map(each => each.sequence_number), Array.from({ length: Number(next) }, (_, index) => `${index}`))
     t.ok(seen.length > 100 && seen.every(each => each.sender === account && each.type === 'user_transaction'))
     const [one] = seen.slice(-7)
-    t.equal((await ask(`${url}/v1/accounts/${account}?ledger_version=${one.version}`)).json.sequence_number, `${BigInt(one.sequence_number) + 1n}`)
-    t.equal((await ask(`${url}/v1/accounts/${account}?ledger_version=${BigInt(one.version) - 1n}`)).json.sequence_number, one.sequence_number)
+    t.equal(
+      (await ask(`${url}/v1/accounts/${account}?ledger_version=${one.version}`)).json.sequence_number,
+      `${BigInt(one.sequence_number) + 1n}`
+    )
+    t.equal(
+      (await ask(`${url}/v1/accounts/${account}?ledger_version=${BigInt(one.version) - 1n}`)).json.sequence_number,
+      one.sequence_number
+    )
     t.same((await ask(`${url}/v1/transactions/by_version/${one.version}`)).json, one)
     t.same((await ask(`${url}/v1/accounts/${account}/transactions`)).json, seen.slice(-25))
     t.same((await ask(`${url}/v1/accounts/${account}/transactions?limit=2`)).json, seen.slice(-2))
@@ -134,12 +200,16 @@ t.test('an account has sent what it says: its transactions carry every sequence 
     t.equal((await ask(`${url}/v1/accounts/${account}/transactions?start=18446744073709551615`)).text, '[]')
     t.equal((await ask(`${url}/v1/accounts/${account}/transactions?limit=3`, { headers: bcs })).body[0], 3)
   }
-  for (const account of ['0x1', '0xdead']) t.equal((await ask(`${url}/v1/accounts/${account}/transactions?start=0`)).text, '[]')
+  for (const account of ['0x1', '0xdead']) {
+    t.equal((await ask(`${url}/v1/accounts/${account}/transactions?start=0`)).text, '[]')
+  }
   ledger.pruneTo(500)
   const kept = (await ask(`${url}/v1/accounts/0xa11ce/transactions?start=0&limit=100`)).json
   t.ok(kept.length > 0 && kept.every((each: any) => BigInt(each.version) >= ledger.oldest.version))
   t.match((await ask(`${url}/v1/accounts/0xa11ce/transactions?limit=0`)).json, { error_code: 'invalid_input' })
-  for (const path of ['0xg/transactions', '0x1/transactions?start=x', '0x1/transactions?limit=-1']) t.match((await ask(`${url}/v1/accounts/${path}`)).json, framework, path)
+  for (const path of ['0xg/transactions', '0x1/transactions?start=x', '0x1/transactions?limit=-1']) {
+    t.match((await ask(`${url}/v1/accounts/${path}`)).json, framework, path)
+  }
 })
 
 t.test('what is waited for by its hash comes when it is committed; what is not waiting is told at once, and patience ends', async t => {
@@ -147,26 +217,44 @@ t.test('what is waited for by its hash comes when it is committed; what is not w
   const hash = await firstWaiting(sandbox)
   const { url, ledger } = sandbox
   let isTold = false
-  const waiting = ask(`${url}/v1/transactions/wait_by_hash/${hash}`).finally(() => { isTold = true })
+  const waiting = ask(`${url}/v1/transactions/wait_by_hash/${hash}`).finally(() => {
+    isTold = true
+  })
   while (sandbox.asked.of('transaction_wait_by_hash') === 0) await new Promise(resolve => setImmediate(resolve))
   await ask(`${url}/v1`)
   t.notOk(isTold)
   ledger.grow()
   const told = await waiting
   t.match(told.json, { hash, type: 'user_transaction' })
-  t.equal((await ask(`${url}/v1/transactions/wait_by_hash/${hash}`)).text, (await ask(`${url}/v1/transactions/by_hash/${hash}`)).text)
+  t.equal(
+    (await ask(`${url}/v1/transactions/wait_by_hash/${hash}`)).text,
+    (await ask(`${url}/v1/transactions/by_hash/${hash}`)).text
+  )
   t.equal((await ask(`${url}/v1/transactions/wait_by_hash/${'a'.repeat(64)}`)).status, 404)
   const hasty = await nodeOf(t, { waitByHashMs: 40 })
   const other = await firstWaiting(hasty)
-  t.match((await ask(`${hasty.url}/v1/transactions/wait_by_hash/${other}`)).json, { hash: other, type: 'pending_transaction' })
+  t.match((await ask(`${hasty.url}/v1/transactions/wait_by_hash/${other}`)).json, {
+    hash: other,
+    type: 'pending_transaction'
+  })
 })
 
 t.test('reads of transactions name the form that is switched off', async t => {
   const { url } = await nodeOf(t, { jsonOutput: false, blocks: 5, prunedBlocks: 0 })
-  for (const [path, operation] of [['transactions', 'Get transactions'], ['transactions/by_version/1', 'Get transactions by version'],
-    [`transactions/by_hash/${'a'.repeat(64)}`, 'Get transactions by hash'], ['accounts/1/transactions', 'Get account transactions'], ['accounts/1/events/3', 'Get events by event key']] as const) {
+  for (
+    const [path, operation] of [
+      ['transactions', 'Get transactions'],
+      ['transactions/by_version/1', 'Get transactions by version'],
+      [`transactions/by_hash/${'a'.repeat(64)}`, 'Get transactions by hash'],
+      ['accounts/1/transactions', 'Get account transactions'],
+      ['accounts/1/events/3', 'Get events by event key']
+    ] as const
+  ) {
     const refused = await ask(`${url}/v1/${path}`)
-    t.match([refused.status, refused.json], [403, { error_code: 'api_disabled', message: `${operation} with JSON output is disabled on this endpoint` }])
+    t.match([refused.status, refused.json], [403, {
+      error_code: 'api_disabled',
+      message: `${operation} with JSON output is disabled on this endpoint`
+    }])
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
 })
@@ -192,13 +280,23 @@ t.test('what a transaction says that it has left is what reads at its version fi
             t.same((await ask(`${account}/module/${change.data.abi.name}${at}`)).json, change.data)
             break
           case 'delete_resource':
-            t.equal((await ask(`${account}/resource/${encodeURIComponent(change.resource)}${at}`)).json.error_code, 'resource_not_found')
+            t.equal(
+              (await ask(`${account}/resource/${encodeURIComponent(change.resource)}${at}`)).json.error_code,
+              'resource_not_found'
+            )
             break
           case 'delete_module':
-            t.equal((await ask(`${account}/module/${change.module.replace(/^.*::/, '')}${at}`)).json.error_code, 'module_not_found')
+            t.equal(
+              (await ask(`${account}/module/${change.module.replace(/^.*::/, '')}${at}`)).json.error_code,
+              'module_not_found'
+            )
             break
           default: {
-            const found = await ask(`${url}/v1/tables/${change.handle}/raw_item${at}`, { method: 'POST', headers: { ...bcs, 'content-type': 'application/json' }, body: JSON.stringify({ key: change.key }) })
+            const found = await ask(`${url}/v1/tables/${change.handle}/raw_item${at}`, {
+              method: 'POST',
+              headers: { ...bcs, 'content-type': 'application/json' },
+              body: JSON.stringify({ key: change.key })
+            })
             if (change.type === 'write_table_item') t.equal(`0x${found.body.toString('hex')}`, change.value)
             else t.equal(found.json?.error_code, 'table_item_not_found')
           }
@@ -206,5 +304,12 @@ t.test('what a transaction says that it has left is what reads at its version fi
       }
     }
   }
-  t.same([...kinds.keys()].sort(), ['delete_module', 'delete_resource', 'delete_table_item', 'write_module', 'write_resource', 'write_table_item'])
+  t.same([...kinds.keys()].sort(), [
+    'delete_module',
+    'delete_resource',
+    'delete_table_item',
+    'write_module',
+    'write_resource',
+    'write_table_item'
+  ])
 })

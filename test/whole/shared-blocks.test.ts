@@ -21,34 +21,70 @@ const keysAt = (version: bigint): ReadKeys => keysOf(readOf(at(version)), { id: 
 const isIndex = (key: string): boolean => / (?:whole|half) \d+$/.test(key)
 const hex = (version: bigint): string => version.toString(16).padStart(16, '0')
 
-interface Block { readonly first: bigint, readonly last: bigint, readonly height: string }
+interface Block {
+  readonly first: bigint
+  readonly last: bigint
+  readonly height: string
+}
 const block = (first: bigint, last: bigint, height: bigint | number): Block => ({ first, last, height: String(height) })
 
 const redis = await startRedis(t)
 const { client } = redis
 const index = new SharedBlocks('p:', 100)
 const family = '4.1 json blocks'
-const add = async (...blocks: Block[]): Promise<void> => { for (const one of blocks) await index.add(client, family, one, one.height) }
+const add = async (...blocks: Block[]): Promise<void> => {
+  for (const one of blocks) await index.add(client, family, one, one.height)
+}
 const find = async (version: bigint): Promise<Block[]> => [...(await index.find(client, family, version)).blocks]
 const isTorn = async (version: bigint): Promise<boolean> => (await index.find(client, family, version)).isTorn
-t.beforeEach(async () => { await client.flushall() })
+t.beforeEach(async () => {
+  await client.flushall()
+})
 
 t.test('every version of a block leads to it, and the versions beside it do not', async t => {
-  for (const { first, last } of [block(1000n, 3999n, 1), block(1024n, 2047n, 1), block(512n, 1535n, 1), block(7n, 7n, 1), block(0n, 0n, 1), block(highest, highest, 1), block(highest - 3000n, highest, 1)]) {
+  for (
+    const { first, last } of [
+      block(1000n, 3999n, 1),
+      block(1024n, 2047n, 1),
+      block(512n, 1535n, 1),
+      block(7n, 7n, 1),
+      block(0n, 0n, 1),
+      block(highest, highest, 1),
+      block(highest - 3000n, highest, 1)
+    ]
+  ) {
     await client.flushall()
     const one = block(first, last, 77)
     await add(one)
     for (let from = first; from <= last; from += 1000n) {
       const versions = Array.from({ length: 1000 }, (_, step) => from + BigInt(step)).filter(version => version <= last)
       const found = await Promise.all(versions.map(async version => await index.find(client, family, version)))
-      t.ok(found.every(({ blocks: [only, ...more], isTorn }) => !isTorn && more.length === 0 && only?.height === '77' && only.first === first && only.last === last), `${from} of ${first}..${last}`)
+      t.ok(
+        found.every(({ blocks: [only, ...more], isTorn }) =>
+          !isTorn && more.length === 0 && only?.height === '77' && only.first === first && only.last === last
+        ),
+        `${from} of ${first}..${last}`
+      )
     }
-    for (const version of [first - 1n, last + 1n].filter(beside => beside >= 0n && beside <= highest)) t.same(await find(version), [], `${version} is beside ${first}..${last}`)
+    for (const version of [first - 1n, last + 1n].filter(beside => beside >= 0n && beside <= highest)) {
+      t.same(await find(version), [], `${version} is beside ${first}..${last}`)
+    }
   }
 })
 
 const edges = fc.constantFrom(0n, 512n, 1024n, 1536n, 10_240n, 2n ** 53n, 2n ** 53n + 512n, 2n ** 63n, highest - 8000n)
-const chains = fc.record({ start: edges, step: fc.bigInt(0n, 600n), sizes: fc.array(fc.oneof({ weight: 5, arbitrary: fc.bigInt(1n, 9n) }, fc.bigInt(1n, 1200n), fc.constantFrom(511n, 512n, 513n, 1023n, 1024n, 1025n)), { minLength: 1, maxLength: 12 }) })
+const chains = fc.record({
+  start: edges,
+  step: fc.bigInt(0n, 600n),
+  sizes: fc.array(
+    fc.oneof(
+      { weight: 5, arbitrary: fc.bigInt(1n, 9n) },
+      fc.bigInt(1n, 1200n),
+      fc.constantFrom(511n, 512n, 513n, 1023n, 1024n, 1025n)
+    ),
+    { minLength: 1, maxLength: 12 }
+  )
+})
   .map(({ start, step, sizes }) => {
     let next = start + step
     return sizes.map((size, nth): Block => {
@@ -59,17 +95,28 @@ const chains = fc.record({ start: edges, step: fc.bigInt(0n, 600n), sizes: fc.ar
   })
 
 t.test(`of blocks that follow one another each version leads to its own, anywhere in the u64 range, and still does when any one key of the index has gone (${seeded})`, async t => {
-  await checkAsync(fc.asyncProperty(chains, fc.nat(), fc.nat(), async (blocks, lost, order) => {
-    await client.flushall()
-    const turned = [...blocks.slice(order % blocks.length), ...blocks.slice(0, order % blocks.length)]
-    await add(...turned)
-    const keys = (await client.keys('*')).sort()
-    await client.del(keys[lost % keys.length] ?? '')
-    for (const one of blocks) {
-      for (const version of new Set([one.first, one.last, (one.first + one.last) / 2n])) t.same(await find(version), [one], `${version}`)
-    }
-    for (const beside of [(blocks[0]?.first ?? 0n) - 1n, (blocks.at(-1)?.last ?? 0n) + 1n]) if (beside >= 0n && beside <= highest) t.same(await find(beside), [])
-  }), 30)
+  await checkAsync(
+    fc.asyncProperty(chains, fc.nat(), fc.nat(), async (blocks, lost, order) => {
+      await client.flushall()
+      const turned = [...blocks.slice(order % blocks.length), ...blocks.slice(0, order % blocks.length)]
+      await add(...turned)
+      const keys = (await client.keys('*')).sort()
+      await client.del(keys[lost % keys.length] ?? '')
+      for (const one of blocks) {
+        for (const version of new Set([one.first, one.last, (one.first + one.last) / 2n])) {
+          t.same(await find(version), [one], `${version}`)
+        }
+      }
+      for (
+        const beside of [(blocks[0]?.first ?? 0n) - 1n, (blocks.at(-1)?.last ?? 0n) + 1n]
+      ) {
+        if (beside >= 0n && beside <= highest) {
+          t.same(await find(beside), [])
+        }
+      }
+    }),
+    30
+  )
 })
 
 t.test('a hole is a hole: a version between two kept blocks leads to neither', async t => {
@@ -81,7 +128,10 @@ t.test('a hole is a hole: a version between two kept blocks leads to neither', a
 
 t.test('versions and heights that differ in their last digit alone stay apart, up to the highest there are', async t => {
   for (const base of [2n ** 53n, 2n ** 63n, highest - 9n]) {
-    const blocks = Array.from({ length: 10 }, (_, step) => block(base + BigInt(step), base + BigInt(step), base + BigInt(step)))
+    const blocks = Array.from(
+      { length: 10 },
+      (_, step) => block(base + BigInt(step), base + BigInt(step), base + BigInt(step))
+    )
     await add(...blocks)
     for (const one of blocks) t.same(await find(one.first), [one])
   }
@@ -94,7 +144,9 @@ t.test('the index says when a record is missing in one of its two cuts, and not 
   t.equal(await isTorn(1010n), false)
   for (const key of keys) {
     await client.rename(key, 'aside')
-    const found = await Promise.all([1000n, 1023n, 1024n, 1500n].map(async version => await index.find(client, family, version)))
+    const found = await Promise.all(
+      [1000n, 1023n, 1024n, 1500n].map(async version => await index.find(client, family, version))
+    )
     t.ok(found.some(({ isTorn }) => isTorn), key)
     t.ok(found.every(({ blocks: [one] }) => one?.height === '1'), key)
     await client.rename('aside', key)
@@ -104,8 +156,12 @@ t.test('the index says when a record is missing in one of its two cuts, and not 
 t.test('no command needs two keys, so that the index works in a cluster', async t => {
   const commands: string[][] = []
   const monitor = await client.monitor()
-  t.teardown(() => { monitor.disconnect() })
-  monitor.on('monitor', (_time: string, command: string[]) => { commands.push(command) })
+  t.teardown(() => {
+    monitor.disconnect()
+  })
+  monitor.on('monitor', (_time: string, command: string[]) => {
+    commands.push(command)
+  })
   await add(block(1000n, 5000n, 1))
   await find(3000n)
   await index.remove(client, family, block(1000n, 5000n, 1), '1')
@@ -123,7 +179,14 @@ t.test('a block that is taken out leads nowhere, and its neighbours in the same 
 
 t.test('what stands in the index beside its own records is no block', async t => {
   await add(block(100n, 199n, 1))
-  for (const key of await client.keys('*')) await client.zadd(key, ...[`${hex(120n)}junk`, 'zzz', '', `${hex(120n)}${hex(130n)}`, `${hex(120n)}${hex(130n)}-5`].flatMap(record => [0, record]))
+  for (const key of await client.keys('*')) {
+    await client.zadd(
+      key,
+      ...[`${hex(120n)}junk`, 'zzz', '', `${hex(120n)}${hex(130n)}`, `${hex(120n)}${hex(130n)}-5`].flatMap(
+        record => [0, record]
+      )
+    )
+  }
   t.same(await find(110n), [block(100n, 199n, 1)], 'below the junk')
   t.same(await find(150n), [], 'behind the junk: a miss, and never a wrong one')
 })
@@ -131,13 +194,31 @@ t.test('what stands in the index beside its own records is no block', async t =>
 t.test('of blocks that share a version the newer word counts, and no lie keeps another block from being found', async t => {
   const truth = block(500n, 509n, 50)
   const all = Array.from({ length: 10 }, (_, step) => 500n + BigInt(step))
-  for (const lie of [block(505n, 505n, 9), block(500n, 500n, 9), block(509n, 509n, 9), block(500n, 2000n, 9), block(505n, 2000n, 9), block(509n, 600n, 99), block(0n, 505n, 9), block(0n, 3000n, 9), block(500n, 509n, 51), block(500n, 509n, 49), block(500n, 504n, 50)]) {
+  for (
+    const lie of [
+      block(505n, 505n, 9),
+      block(500n, 500n, 9),
+      block(509n, 509n, 9),
+      block(500n, 2000n, 9),
+      block(505n, 2000n, 9),
+      block(509n, 600n, 99),
+      block(0n, 505n, 9),
+      block(0n, 3000n, 9),
+      block(500n, 509n, 51),
+      block(500n, 509n, 49),
+      block(500n, 504n, 50)
+    ]
+  ) {
     await client.flushall()
     await add(lie, truth)
-    for (const version of all) t.same(await find(version), [truth], `${version} after the lie of ${lie.first}..${lie.last}`)
+    for (const version of all) {
+      t.same(await find(version), [truth], `${version} after the lie of ${lie.first}..${lie.last}`)
+    }
     for (const beside of [499n, 510n]) t.notMatch(await find(beside), [truth])
     await index.remove(client, family, truth, truth.height)
-    if (lie.first >= truth.first) for (const version of all) t.same(await find(version), [], 'nor does it come back when the newer has gone')
+    if (lie.first >= truth.first) {
+      for (const version of all) t.same(await find(version), [], 'nor does it come back when the newer has gone')
+    }
   }
   await add(truth, block(505n, 505n, 9))
   t.same(await find(505n), [block(505n, 505n, 9)])
@@ -180,18 +261,25 @@ t.test('a block that is wider than any can be is not taken, nor one whose end is
 })
 
 const isWritten = async (varve: TestVarve, count: number): Promise<void> => {
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === count, `${count} entries are written`)
+  await until(
+    async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === count,
+    `${count} entries are written`
+  )
 }
 const replicas = async (t: Test, url: string, count = 2): Promise<[TestVarve, TestVarve]> => {
   const all: TestVarve[] = []
-  for (let nth = 0; nth < count; nth++) all.push(await varveAt(t, url, { cache: { redis: { url: redis.url, timeoutMs: 1000 } } }))
+  for (let nth = 0; nth < count; nth++) {
+    all.push(await varveAt(t, url, { cache: { redis: { url: redis.url, timeoutMs: 1000 } } }))
+  }
   return all as [TestVarve, TestVarve]
 }
 const indexKeys = async (): Promise<string[]> => (await client.keys('*')).filter(isIndex).sort()
 
 async function sandboxOf (t: Test, options: Parameters<typeof startSandbox>[0] = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => { await sandbox.close() })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
   return sandbox
 }
 
@@ -204,16 +292,29 @@ t.test('one read of a node serves a block of 12,000 versions on every replica, w
   const read = await a.get(at(first + 4321n))
   t.equal(read.headers[status], stored)
   await isWritten(a, 1)
-  t.match(await b.get(at(last)), { status: 200, body: read.body, headers: { [status]: fromRedis, etag: read.headers.etag } })
-  for (const version of [first, first + 6000n, last]) for (const varve of [a, b]) t.match(await varve.get(at(version)), { body: read.body, headers: { [status]: 'varve; hit; detail=memory' } })
+  t.match(await b.get(at(last)), {
+    status: 200,
+    body: read.body,
+    headers: { [status]: fromRedis, etag: read.headers.etag }
+  })
+  for (const version of [first, first + 6000n, last]) {
+    for (const varve of [a, b]) {
+      t.match(await varve.get(at(version)), { body: read.body, headers: { [status]: 'varve; hit; detail=memory' } })
+    }
+  }
   t.equal(sandbox.asked.of('block_by_version'), 1)
   const store = await storeAt(t, redis.url)
   const shared = new SharedBlocks('varve:1:', 1000)
   for (let from = first; from <= last; from += 1000n) {
     const steps = Array.from({ length: 1000 }, (_, step) => from + BigInt(step))
     const led = await Promise.all(steps.map(async version => await shared.find(client, family, version)))
-    t.ok(led.every(({ blocks, isTorn }) => !isTorn && blocks.length === 1 && blocks[0]?.height === '500'), `every version from ${from} on leads to it`)
-    const found = await Promise.all(steps.filter((_, step) => step % 20 === 0).map(async version => await store.find(keysAt(version), version)))
+    t.ok(
+      led.every(({ blocks, isTorn }) => !isTorn && blocks.length === 1 && blocks[0]?.height === '500'),
+      `every version from ${from} on leads to it`
+    )
+    const found = await Promise.all(
+      steps.filter((_, step) => step % 20 === 0).map(async version => await store.find(keysAt(version), version))
+    )
     t.ok(found.every(one => one?.stored.body.toString() === read.body), `and many are read from ${from} on`)
   }
   for (const version of [first - 1n, last + 1n]) {
@@ -277,7 +378,9 @@ t.test('a block whose entry was evicted while the index still leads to it is rea
 t.test('with and without transactions, in JSON and in BCS, blocks are apart in Redis too', async t => {
   const sandbox = await sandboxOf(t)
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452)
-  const forms = ['', '?with_transactions=true'].flatMap(query => ['application/json', 'application/x-bcs'].map(accept => ({ query, how: { headers: { accept } } })))
+  const forms = ['', '?with_transactions=true'].flatMap(query =>
+    ['application/json', 'application/x-bcs'].map(accept => ({ query, how: { headers: { accept } } }))
+  )
   for (const shared of forms) {
     await client.flushall()
     const [a, b] = await replicas(t, sandbox.url)
@@ -287,17 +390,34 @@ t.test('with and without transactions, in JSON and in BCS, blocks are apart in R
     for (const form of forms) {
       const got = await b.get(at(last) + form.query, form.how)
       t.equal(got.headers[status], form === shared ? fromRedis : stored)
-      if (form === shared) t.same([got.bytes, got.headers['content-type']], [direct.bytes, direct.headers['content-type']])
+      if (form === shared) {
+        t.same([got.bytes, got.headers['content-type']], [direct.bytes, direct.headers['content-type']])
+      }
     }
     await isWritten(b, 3)
   }
 })
 
 t.test('a wider block than any chain has is answered, and neither it nor an index of it is shared', async t => {
-  const body = (height: number, first: number, last: number): string => JSON.stringify({ block_height: String(height), block_hash: '0xab', block_timestamp: '5', first_version: String(first), last_version: String(last), transactions: null })
+  const body = (height: number, first: number, last: number): string =>
+    JSON.stringify({
+      block_height: String(height),
+      block_hash: '0xab',
+      block_timestamp: '5',
+      first_version: String(first),
+      last_version: String(last),
+      transactions: null
+    })
   const wide = { 'x-aptos-ledger-version': '10000000' }
-  const stub = await stubNode(t, (request, response) => { ok(response, request.url?.endsWith('/5000000') === true ? body(50, 100, 9_000_000) : body(51, 9_500_000, 9_500_000 + 60_000), wide) },
-    (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stamps(wide) }).end('{"git_hash":"aaaa"}') })
+  const stub = await stubNode(t, (request, response) => {
+    ok(
+      response,
+      request.url?.endsWith('/5000000') === true ? body(50, 100, 9_000_000) : body(51, 9_500_000, 9_500_000 + 60_000),
+      wide
+    )
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps(wide) }).end('{"git_hash":"aaaa"}')
+  })
   const [a, b] = await replicas(t, stub.url)
   t.match((await a.get(at(5_000_000))).headers, { [status]: stored }, 'kept in memory')
   t.match((await a.get(at(9_500_007))).headers, { [status]: stored })
@@ -310,18 +430,50 @@ t.test('a wider block than any chain has is answered, and neither it nor an inde
 
 t.test('a block at the far end of the u64 range is found on every replica, and its neighbours are not taken for it', async t => {
   const head = highest
-  const at64 = { 'x-aptos-ledger-version': String(head), 'x-aptos-ledger-oldest-version': String(2n ** 53n), 'x-aptos-block-height': String(highest) }
-  const blocks = [block(2n ** 53n + 1n, 2n ** 53n + 1n, 50), block(2n ** 53n + 2n, 2n ** 53n + 3n, 51), block(2n ** 63n - 1n, 2n ** 63n, 60), block(head - 4000n, head - 2n, 70), block(head - 1n, head - 1n, 2n ** 63n)]
+  const at64 = {
+    'x-aptos-ledger-version': String(head),
+    'x-aptos-ledger-oldest-version': String(2n ** 53n),
+    'x-aptos-block-height': String(highest)
+  }
+  const blocks = [
+    block(2n ** 53n + 1n, 2n ** 53n + 1n, 50),
+    block(2n ** 53n + 2n, 2n ** 53n + 3n, 51),
+    block(2n ** 63n - 1n, 2n ** 63n, 60),
+    block(head - 4000n, head - 2n, 70),
+    block(head - 1n, head - 1n, 2n ** 63n)
+  ]
   const stub = await stubNode(t, (request, response) => {
     const version = BigInt(request.url?.split('/').at(-1) ?? '')
     const one = blocks.find(({ first, last }) => first <= version && version <= last)
-    if (one === undefined) response.writeHead(404, { 'content-type': 'application/json', ...stamps(at64) }).end('{"message":"none","error_code":"block_not_found","vm_error_code":null}')
-    else ok(response, JSON.stringify({ block_height: one.height, block_hash: '0xab', block_timestamp: '5', first_version: String(one.first), last_version: String(one.last), transactions: null }), at64)
-  }, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json', ...stamps(at64) }).end('{"git_hash":"aaaa"}') })
+    if (one === undefined) {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps(at64) }).end(
+        '{"message":"none","error_code":"block_not_found","vm_error_code":null}'
+      )
+    } else {
+      ok(
+        response,
+        JSON.stringify({
+          block_height: one.height,
+          block_hash: '0xab',
+          block_timestamp: '5',
+          first_version: String(one.first),
+          last_version: String(one.last),
+          transactions: null
+        }),
+        at64
+      )
+    }
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps(at64) }).end('{"git_hash":"aaaa"}')
+  })
   const [a, b] = await replicas(t, stub.url)
-  for (const { last, height } of blocks) t.match(await a.get(at(last)), { body: `"block_height":"${height}"`, headers: { [status]: stored } })
+  for (const { last, height } of blocks) {
+    t.match(await a.get(at(last)), { body: `"block_height":"${height}"`, headers: { [status]: stored } })
+  }
   await isWritten(a, blocks.length)
-  for (const { first, height } of blocks) t.match(await b.get(at(first)), { body: `"block_height":"${height}"`, headers: { [status]: fromRedis } })
+  for (const { first, height } of blocks) {
+    t.match(await b.get(at(first)), { body: `"block_height":"${height}"`, headers: { [status]: fromRedis } })
+  }
   t.equal(stub.asked.filter(target => target.includes('by_version')).length, blocks.length)
 })
 

@@ -15,15 +15,29 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 const token = 't0ken'
 const long = `/v1/accounts/0x${'1'.padStart(64, '0')}/events`
 const name = `varve:1:4.1 json ${long}/0x1%3A%3Aa%3A%3AHolder/events`
-const pageKey = (creation: number, start: number, limit: number): string => `varve:1:4.1 json ${long}/${creation}?start=${start}&limit=${limit}`
+const pageKey = (creation: number, start: number, limit: number): string =>
+  `varve:1:4.1 json ${long}/${creation}?start=${start}&limit=${limit}`
 const pageAt = (path: string, start: number, limit: number): string => `${path}?start=${start}&limit=${limit}`
 
-async function replica (t: Test, url: string, redis: RedisProcess, settings: Parameters<typeof varveAt>[2] = {}): Promise<TestVarve> {
-  return await varveAt(t, url, { cache: { redis: { url: redis.url, timeoutMs: 2000 } }, admin: { listen: '127.0.0.1:0', token }, ...settings })
+async function replica (
+  t: Test,
+  url: string,
+  redis: RedisProcess,
+  settings: Parameters<typeof varveAt>[2] = {}
+): Promise<TestVarve> {
+  return await varveAt(t, url, {
+    cache: { redis: { url: redis.url, timeoutMs: 2000 } },
+    admin: { listen: '127.0.0.1:0', token },
+    ...settings
+  })
 }
 
 async function purge (varve: TestVarve, url: string): Promise<Got> {
-  return await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify({ url }) })
+  return await ask(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ url })
+  })
 }
 
 const isAway = async (redis: RedisProcess, key: string): Promise<boolean> => await redis.client.exists(key) === 0
@@ -44,8 +58,14 @@ t.test('what one replica read by either path is every replica\'s by both, and so
     const b = await replica(t, node.url, redis)
     for (const path of paths) {
       const first = path === paths[0]
-      t.equal(await saidOf(b, pageAt(path, 50, 50), node.page(50, 50)), first ? fromRedis : path === handle ? fromRedis : fromMemory)
-      t.equal(await saidOf(b, pageAt(path, 20, 50), node.page(20, 50)), first ? fromRedis : path === handle ? fromMemory : fromMemory)
+      t.equal(
+        await saidOf(b, pageAt(path, 50, 50), node.page(50, 50)),
+        first ? fromRedis : path === handle ? fromRedis : fromMemory
+      )
+      t.equal(
+        await saidOf(b, pageAt(path, 20, 50), node.page(20, 50)),
+        first ? fromRedis : path === handle ? fromMemory : fromMemory
+      )
       t.equal(await saidOf(b, pageAt(path, 20, 50), node.page(20, 50)), fromMemory)
     }
     t.equal(await saidOf(b, pageAt(handle, 110, 30), node.page(110, 30)), fromRedis, 'a part of one')
@@ -60,7 +80,9 @@ t.test('what one replica read by either path is every replica\'s by both, and so
 t.test('pages at both ends of the numbers, and over the seams of the index, are found', async t => {
   const [redis, node] = [await startRedis(t), await eventNode(t, { count: 5000, max: 2000 })]
   const a = await replica(t, node.url, redis)
-  for (const [start, limit] of [[0, 1], [1000, 30], [1020, 30], [1040, 1500]] as const) t.equal(await saidOf(a, pageAt(handle, start, limit), node.page(start, limit)), stored)
+  for (const [start, limit] of [[0, 1], [1000, 30], [1020, 30], [1040, 1500]] as const) {
+    t.equal(await saidOf(a, pageAt(handle, start, limit), node.page(start, limit)), stored)
+  }
   await written(a, 4)
   const b = await replica(t, node.url, redis)
   for (const [start, limit] of [[0, 1], [1023, 2], [1000, 1500], [1039, 2], [2048, 1], [2539, 1]] as const) {
@@ -104,20 +126,37 @@ t.test('a page without its record is not served, nor a record without its page, 
   await written(a, 2)
   const index = `varve:1:4.1 json pages ${long}/7 0`
   t.equal(await redis.client.zcard(index), 2)
-  t.ok(await redis.client.pttl(index) > 3_000_000 && await redis.client.pttl(index) <= 3_600_000, 'as long as its last page')
+  t.ok(
+    await redis.client.pttl(index) > 3_000_000 && await redis.client.pttl(index) <= 3_600_000,
+    'as long as its last page'
+  )
   const fresh = async (): Promise<TestVarve> => await replica(t, node.url, redis)
   const asked = async (target: string, body: string): Promise<string> => await saidOf(await fresh(), target, body)
   await redis.client.del(pageKey(7, 50, 50))
   t.equal(await asked(pageAt(stream(7), 25, 50), node.page(25, 50)), stored)
-  await until(async () => await redis.client.zcard(index) === 2, 'the record that led nowhere is gone, and a new one there')
+  await until(
+    async () => await redis.client.zcard(index) === 2,
+    'the record that led nowhere is gone, and a new one there'
+  )
   await redis.client.rename(index, 'away')
   t.equal(await asked(pageAt(handle, 0, 50), node.page(0, 50)), stored, 'whoever purges would not find it')
   await until(async () => await redis.client.zcard(index) === 1, 'with its record')
   await redis.client.zadd(index, 0, 'no record', 0, `${'0'.repeat(16)}zz`)
   t.equal(await asked(pageAt(handle, 10, 10), node.page(10, 10)), fromRedis)
   // In every bit what a varve wrote, but not of these events.
-  const value = await decodeStored(pageKey(7, 0, 50).slice('varve:1:'.length), await redis.client.getBuffer(pageKey(7, 0, 50)) ?? Buffer.alloc(0))
-  for (const body of [node.page(1, 50), node.page(0, 50, 8), '[]', '{}', node.page(0, 50).replace('"sequence_number":"3"', '"sequence_number":"4"')]) {
+  const value = await decodeStored(
+    pageKey(7, 0, 50).slice('varve:1:'.length),
+    await redis.client.getBuffer(pageKey(7, 0, 50)) ?? Buffer.alloc(0)
+  )
+  for (
+    const body of [
+      node.page(1, 50),
+      node.page(0, 50, 8),
+      '[]',
+      '{}',
+      node.page(0, 50).replace('"sequence_number":"3"', '"sequence_number":"4"')
+    ]
+  ) {
     const other = storedOf(value.key, body, { release: 'aaaa', stamped: value.stamped })
     await redis.client.set(pageKey(7, 0, 50), await encodeStored(other), 'PX', 100_000)
     const varve = await fresh()
@@ -139,9 +178,19 @@ t.test('what a path was seen to lead to last is what replicas that have not aske
   t.equal(await saidOf(b, pageAt(handle, 0, 50), node.page(0, 50, 8)), stored)
   t.equal(await saidOf(b, pageAt(handle, 61, 2), node.page(61, 2, 8)), fromRedis)
   t.equal(await saidOf(b, pageAt(stream(7), 0, 50), node.page(0, 50, 7)), fromRedis)
-  const { stamped, key } = await decodeStored(name.slice('varve:1:'.length), await redis.client.getBuffer(name) ?? Buffer.alloc(0))
+  const { stamped, key } = await decodeStored(
+    name.slice('varve:1:'.length),
+    await redis.client.getBuffer(name) ?? Buffer.alloc(0)
+  )
   for (const body of ['/v1/accounts/0x1/events/7', `${long}/x`, '']) {
-    await redis.client.set(name, await encodeStored(storedOf(key, body, { contentType: 'text/plain', stamped, etag: tagOf('text/plain', Buffer.from(body)) })), 'PX', 100_000)
+    await redis.client.set(
+      name,
+      await encodeStored(
+        storedOf(key, body, { contentType: 'text/plain', stamped, etag: tagOf('text/plain', Buffer.from(body)) })
+      ),
+      'PX',
+      100_000
+    )
     const varve = await replica(t, node.url, redis)
     t.equal(await saidOf(varve, pageAt(handle, 61, 2), node.page(61, 2, 8)), stored, body)
     await written(varve, 1)
@@ -157,18 +206,29 @@ t.test('a page of a stream that no guid names is shared for its path; one that w
   const own = `${name}?start=0&limit=50`
   const value = await decodeStored(own.slice('varve:1:'.length), await redis.client.getBuffer(own) ?? Buffer.alloc(0))
   node.state.account = '0x1'
-  await redis.client.set(own, await encodeStored(storedOf(value.key, node.page(0, 50, 3), { stamped: value.stamped })), 'PX', 100_000)
+  await redis.client.set(
+    own,
+    await encodeStored(storedOf(value.key, node.page(0, 50, 3), { stamped: value.stamped })),
+    'PX',
+    100_000
+  )
   t.equal(await saidOf(await replica(t, node.url, redis), pageAt(handle, 0, 50), node.page(0, 50)), stored)
 })
 
 t.test('a purge of a page forgets every page that has any of its events, in all memories and in Redis, under both paths, and nothing else', async t => {
   for (const path of [handle, stream(7)]) {
     const [redis, node] = [await startRedis(t), await eventNode(t)]
-    const [a, b, c] = [await replica(t, node.url, redis), await replica(t, node.url, redis), await replica(t, node.url, redis)]
+    const [a, b, c] = [
+      await replica(t, node.url, redis),
+      await replica(t, node.url, redis),
+      await replica(t, node.url, redis)
+    ]
     for (const start of [0, 50, 100]) await a.get(pageAt(handle, start, 50))
     await written(a, 3)
     // Each knows what it knows by another path; c has what was put together.
-    for (const [varve, by] of [[b, stream(7)], [c, handle]] as const) for (const start of [0, 50, 100]) t.equal((await varve.get(pageAt(by, start, 50))).headers[status], fromRedis)
+    for (const [varve, by] of [[b, stream(7)], [c, handle]] as const) {
+      for (const start of [0, 50, 100]) t.equal((await varve.get(pageAt(by, start, 50))).headers[status], fromRedis)
+    }
     t.equal((await c.get(pageAt(handle, 30, 40))).headers[status], fromMemory)
     t.equal((await b.get(pageAt(stream(7), 45, 10))).headers[status], fromMemory)
     node.state.versionOf = sequence => 1001 + sequence * 2
@@ -177,23 +237,45 @@ t.test('a purge of a page forgets every page that has any of its events, in all 
     for (const start of [0, 50]) t.ok(await isAway(redis, pageKey(7, start, 50)))
     t.notOk(await isAway(redis, pageKey(7, 100, 50)))
     t.equal(await isAway(redis, name), path === handle)
-    await until(async () => await c.metric('varve_cache_entries{tier="memory"}') === 1 && await a.metric('varve_cache_entries{tier="memory"}') === 1, 'all have heard')
+    await until(
+      async () =>
+        await c.metric('varve_cache_entries{tier="memory"}') === 1 &&
+        await a.metric('varve_cache_entries{tier="memory"}') === 1,
+      'all have heard'
+    )
     for (const varve of [a, b, c]) {
-      t.equal((await varve.get(pageAt(stream(7), 110, 5))).headers[status], fromMemory, 'what has none of them in common stays')
-      for (const [by, start, limit] of [[handle, 30, 40], [stream(7), 45, 10], [handle, 0, 50], [stream(7), 50, 50]] as const) t.equal((await varve.get(pageAt(by, start, limit))).body, node.page(start, limit), `${by} ${start}`)
+      t.equal(
+        (await varve.get(pageAt(stream(7), 110, 5))).headers[status],
+        fromMemory,
+        'what has none of them in common stays'
+      )
+      for (
+        const [by, start, limit] of [[handle, 30, 40], [stream(7), 45, 10], [handle, 0, 50], [
+          stream(7),
+          50,
+          50
+        ]] as const
+      ) t.equal((await varve.get(pageAt(by, start, limit))).body, node.page(start, limit), `${by} ${start}`)
     }
   }
 })
 
 t.test('a purge while a page of the same events is being read leaves nothing of it, by whatever path it is read and purged', async t => {
-  for (const [read, purged] of [[handle, handle], [handle, stream(7)], [stream(7), handle], [stream(7), stream(7)]] as const) {
+  for (
+    const [read, purged] of [[handle, handle], [handle, stream(7)], [stream(7), handle], [
+      stream(7),
+      stream(7)
+    ]] as const
+  ) {
     const [redis, node] = [await startRedis(t), await eventNode(t)]
     const varve = await replica(t, node.url, redis)
     // By creation number and by handle there is one name where it is known which.
     if (read !== purged) await varve.get(pageAt(handle, 400, 1))
     const asked = node.asked.length
     let release: () => void = () => {}
-    node.state.held = new Promise(resolve => { release = resolve })
+    node.state.held = new Promise(resolve => {
+      release = resolve
+    })
     const reading = varve.get(pageAt(read, 0, 50))
     await until(async () => node.asked.length > asked, 'it is asked for')
     t.match(await purge(varve, pageAt(purged, 49, 2)), { status: 200 })
@@ -210,7 +292,10 @@ t.test('a purge while Redis is asked where a path leads, or for a page, leaves n
     for (const start of [0, 50]) await a.get(pageAt(handle, start, 50))
     await written(a, 2)
     const network = await slowRedis(t, redis)
-    const b = await varveAt(t, node.url, { cache: { redis: { url: network.url, timeoutMs: 5000 } }, admin: { listen: '127.0.0.1:0', token } })
+    const b = await varveAt(t, node.url, {
+      cache: { redis: { url: network.url, timeoutMs: 5000 } },
+      admin: { listen: '127.0.0.1:0', token }
+    })
     if (isNamed) t.equal((await b.get(pageAt(handle, 50, 50))).headers[status], fromRedis)
     const asks = network.asks
     network.hold()
@@ -237,11 +322,18 @@ t.test('what cannot be of this chain is no part, and a purge of numbers that no 
   const { position } = kept.stamped
   // A lower version at a later time.
   const head = { ...position.head, version: 500n, timestampUsec: position.head.timestampUsec * 2n }
-  await redis.client.set(key, await encodeStored({ ...kept, stamped: { ...kept.stamped, position: { ...position, head } } }), 'PX', 100_000)
+  await redis.client.set(
+    key,
+    await encodeStored({ ...kept, stamped: { ...kept.stamped, position: { ...position, head } } }),
+    'PX',
+    100_000
+  )
   const b = await replica(t, node.url, redis)
   await b.get('/v1/accounts/0x42/modules')
   t.equal(await saidOf(b, pageAt(stream(7), 0, 50), node.page(0, 50)), stored)
-  for (const url of [`${handle}?start=18446744073709551615&limit=65535`, `${handle}?start=0&limit=0`]) t.match(await purge(b, url), { status: 200 })
+  for (const url of [`${handle}?start=18446744073709551615&limit=65535`, `${handle}?start=0&limit=0`]) {
+    t.match(await purge(b, url), { status: 200 })
+  }
   t.equal(await saidOf(b, pageAt(stream(7), 0, 50), node.page(0, 50)), fromMemory)
 })
 
@@ -263,7 +355,8 @@ t.test('a handle that a node has said to be gone is not led by what other replic
 t.test('a page of more events than any node gives costs Redis little more than any other', async t => {
   const [redis, node] = [await startRedis(t), await eventNode(t)]
   const varve = await replica(t, node.url, redis)
-  const commands = async (): Promise<number> => Number(/total_commands_processed:(\d+)/.exec(await redis.client.info('stats'))?.[1])
+  const commands = async (): Promise<number> =>
+    Number(/total_commands_processed:(\d+)/.exec(await redis.client.info('stats'))?.[1])
   const cost = async (limit: number): Promise<number> => {
     const before = await commands()
     for (let nth = 0; nth < 20; nth++) await varve.get(pageAt(stream(7), 200_000 + nth, limit))

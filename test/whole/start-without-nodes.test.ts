@@ -15,20 +15,32 @@ const known = [1000, 1500, 2000]
 const noBlocksByHeight: Fault = { kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' }
 
 async function replica (t: Test, redisUrl: string, nodeUrl: string, change: object = {}): Promise<TestVarve> {
-  return await varveAt(t, nodeUrl, { cache: { redis: { url: redisUrl, timeoutMs: 500 } }, admin: { listen: '127.0.0.1:0', token: 'x' }, ...change })
+  return await varveAt(t, nodeUrl, {
+    cache: { redis: { url: redisUrl, timeoutMs: 500 } },
+    admin: { listen: '127.0.0.1:0', token: 'x' },
+    ...change
+  })
 }
 
 const upstreamsIn = async (redis: RedisProcess): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
 /** What its one upstream is remembered to have had. */
-const rememberedIn = async (redis: RedisProcess): Promise<string> => await redis.client.get((await upstreamsIn(redis))[0] ?? '') ?? ''
+const rememberedIn = async (redis: RedisProcess): Promise<string> =>
+  await redis.client.get((await upstreamsIn(redis))[0] ?? '') ?? ''
 
 /** Has a replica read some blocks and share all that there is to be shared, and stops it. */
 async function readBefore (t: Test, redis: RedisProcess, node: Sandbox, sign = 'hash'): Promise<Map<number, string>> {
   const varve = await replica(t, redis.url, node.url)
   const bodies = new Map<number, string>()
   for (const version of known) bodies.set(version, (await varve.get(at(version))).body)
-  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length, 'the blocks are shared')
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes(sign) === true && (await rememberedIn(redis)).includes(sign), 'the chain is known')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
+    'the blocks are shared'
+  )
+  await until(
+    async () =>
+      (await redis.client.hget(control, 'g1'))?.includes(sign) === true && (await rememberedIn(redis)).includes(sign),
+    'the chain is known'
+  )
   await varve.stop({ drainMs: 0 })
   return bodies
 }
@@ -39,7 +51,9 @@ async function nodeThatGoes (t: Test, options: SandboxOptions = {}): Promise<San
 }
 
 /** Has a replica start with its node down, and serve what another has shared. */
-async function startAlone (t: Test): Promise<{ redis: RedisProcess, node: Sandbox, bodies: Map<number, string>, late: TestVarve }> {
+async function startAlone (
+  t: Test
+): Promise<{ redis: RedisProcess, node: Sandbox, bodies: Map<number, string>, late: TestVarve }> {
   const redis = await startRedis(t)
   const node = await nodeThatGoes(t)
   const bodies = await readBefore(t, redis, node)
@@ -61,7 +75,10 @@ t.test('the position that is shown is the newest that the entries prove, and ris
     heads.push(String(node.ledger.head.version))
     node.ledger.grow(5)
   }
-  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length, 'all is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
+    'all is shared'
+  )
   await before.stop({ drainMs: 0 })
   await node.close()
   await redis.client.del(control)
@@ -69,7 +86,14 @@ t.test('the position that is shown is the newest that the entries prove, and ris
   const late = await replica(t, redis.url, node.url)
   for (const [nth, shown] of [[1, 1], [0, 1], [2, 2], [1, 2]] as const) {
     const got = await late.get(at(known[nth] ?? 0))
-    t.match(got, { status: 200, headers: { 'x-node-ledger-version': heads[shown], 'x-movement-ledger-version': heads[shown], 'x-movement-chain-id': '4' } })
+    t.match(got, {
+      status: 200,
+      headers: {
+        'x-node-ledger-version': heads[shown],
+        'x-movement-ledger-version': heads[shown],
+        'x-movement-chain-id': '4'
+      }
+    })
     t.notOk(got.rawNames.some(name => name.startsWith('x-aptos-')))
   }
 })
@@ -82,11 +106,19 @@ t.test('the position of the control key counts where it is newer than all entrie
   node.ledger.grow(50)
   await before.get('/v1/accounts/0x1/modules?limit=1')
   const newest = String(node.ledger.head.version)
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes(newest) === true && (await redis.client.keys('*json blocks ???')).length === 1, 'it is published')
+  await until(
+    async () =>
+      (await redis.client.hget(control, 'g1'))?.includes(newest) === true &&
+      (await redis.client.keys('*json blocks ???')).length === 1,
+    'it is published'
+  )
   await before.stop({ drainMs: 0 })
   await node.close()
   const late = await replica(t, redis.url, `${node.url}/`)
-  t.match(await late.get(at(2000)), { status: 200, headers: { [status]: fromRedis, 'x-node-ledger-version': newest, 'x-aptos-ledger-version': newest } }, 'also under another spelling of its URL')
+  t.match(await late.get(at(2000)), {
+    status: 200,
+    headers: { [status]: fromRedis, 'x-node-ledger-version': newest, 'x-aptos-ledger-version': newest }
+  }, 'also under another spelling of its URL')
   t.match(await late.get('/v1/accounts/0x1/modules'), { status: 503 }, 'what moves is not made up')
   t.match(await ask(late.adminUrl, '/readyz'), { status: 200 })
 })
@@ -109,7 +141,16 @@ t.test('when the node comes back with the same chain it goes on, further on or r
     const back = await nodeOf(t, { blocks, port: portOf(node) })
     t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
     back.asked.reset()
-    for (const version of known) t.match(await late.get(at(version)), { status: 200, body: bodies.get(version), headers: { [status]: /hit/, 'x-node-ledger-version': String(blocks === 1200 ? back.ledger.head.version : node.ledger.head.version) } })
+    for (const version of known) {
+      t.match(await late.get(at(version)), {
+        status: 200,
+        body: bodies.get(version),
+        headers: {
+          [status]: /hit/,
+          'x-node-ledger-version': String(blocks === 1200 ? back.ledger.head.version : node.ledger.head.version)
+        }
+      })
+    }
     t.equal(back.asked.of('block_by_version'), 0)
     t.equal(await late.metric('varve_chain_resets_total'), 0)
   }
@@ -121,8 +162,16 @@ t.test('when the node comes back with another chain, shorter or longer, of the s
     const { redis, node, late } = await startAlone(t)
     const back = await nodeOf(t, { ...options, port: portOf(node) })
     t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
-    for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body, headers: { 'x-node-chain-id': String(options.chainId ?? 4) } })
-    if (options.chainId !== undefined) t.same(await published(redis, 'varve:1:control 9'), ['g1'], 'each id counts by itself')
+    for (const version of known) {
+      t.match(await late.get(at(version)), {
+        status: 200,
+        body: (await ask(back.url, at(version))).body,
+        headers: { 'x-node-chain-id': String(options.chainId ?? 4) }
+      })
+    }
+    if (options.chainId !== undefined) {
+      t.same(await published(redis, 'varve:1:control 9'), ['g1'], 'each id counts by itself')
+    }
   }
   const redis = await startRedis(t)
   const node = await nodeOf(t)
@@ -133,7 +182,9 @@ t.test('when the node comes back with another chain, shorter or longer, of the s
   node.faults.add({ kind: 'otherChain' })
   away.remove()
   t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
-  for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(node.url, at(version))).body })
+  for (const version of known) {
+    t.match(await late.get(at(version)), { status: 200, body: (await ask(node.url, at(version))).body })
+  }
 })
 
 for (const isNodeFirst of [true, false]) {
@@ -141,7 +192,12 @@ for (const isNodeFirst of [true, false]) {
   const moving = '/v1/accounts/0x1/modules?limit=1'
 
   /** Loses the control key while no replica runs, and starts one and the node, which may be another by now. */
-  const lose = async (t: Test, options: SandboxOptions, faults: readonly Fault[] = [], before: readonly Fault[] = []): Promise<{ redis: RedisProcess, back: Sandbox, late: TestVarve }> => {
+  const lose = async (
+    t: Test,
+    options: SandboxOptions,
+    faults: readonly Fault[] = [],
+    before: readonly Fault[] = []
+  ): Promise<{ redis: RedisProcess, back: Sandbox, late: TestVarve }> => {
     const redis = await startRedis(t)
     const node = await nodeThatGoes(t)
     for (const fault of before) node.faults.add(fault)
@@ -150,7 +206,11 @@ for (const isNodeFirst of [true, false]) {
     await redis.client.del(control)
     const start = async (): Promise<TestVarve> => await replica(t, redis.url, node.url)
     const late = isNodeFirst ? undefined : await start()
-    t.match(await late?.get(at(1500)), isNodeFirst ? undefined : { status: 200, body: bodies.get(1500) }, 'the old chain is all there is')
+    t.match(
+      await late?.get(at(1500)),
+      isNodeFirst ? undefined : { status: 200, body: bodies.get(1500) },
+      'the old chain is all there is'
+    )
     const back = await nodeOf(t, { ...options, port: portOf(node) })
     for (const fault of faults) back.faults.add(fault)
     const started = late ?? await start()
@@ -161,9 +221,14 @@ for (const isNodeFirst of [true, false]) {
 
   t.test(`${order} with another chain, the control key lost while no replica ran, begins above the number that the upstream is remembered to have had: nothing old is served`, async t => {
     const { redis, back, late } = await lose(t, { seed: 2, blocks: 1500 })
-    for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body })
+    for (const version of known) {
+      t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body })
+    }
     t.same(await published(redis), isNodeFirst ? ['g2'] : ['g1', 'g2'])
-    await until(async () => (await rememberedIn(redis)).includes('"generation":2'), 'and that is remembered from now on')
+    await until(
+      async () => (await rememberedIn(redis)).includes('"generation":2'),
+      'and that is remembered from now on'
+    )
   })
 
   t.test(`${order} with the same chain, further on or restored from a backup, goes on in its generation although the control key is lost: hits stay hits`, async t => {
@@ -180,16 +245,25 @@ for (const isNodeFirst of [true, false]) {
 
   t.test(`${order} and cannot tell its chain by blocks any more takes nothing up that only the upstream's record speaks of`, async t => {
     const { back, late } = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight])
-    for (const version of known) t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body })
+    for (const version of known) {
+      t.match(await late.get(at(version)), { status: 200, body: (await ask(back.url, at(version))).body })
+    }
   })
 
   t.test(`${order}, which never served blocks by height, goes by its position`, async t => {
     const same = await lose(t, { blocks: 1200 }, [noBlocksByHeight], [noBlocksByHeight])
-    for (const version of known) t.match(await same.late.get(at(version)), { status: 200, headers: { [status]: /hit/ } })
+    for (const version of known) {
+      t.match(await same.late.get(at(version)), { status: 200, headers: { [status]: /hit/ } })
+    }
     t.equal(same.back.asked.of('block_by_version'), 0)
-    const later = { kind: 'headers', set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' } } as const
+    const later = {
+      kind: 'headers',
+      set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' }
+    } as const
     const other = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight, later], [noBlocksByHeight])
-    for (const version of known) t.match(await other.late.get(at(version)), { status: 200, body: (await ask(other.back.url, at(version))).body })
+    for (const version of known) {
+      t.match(await other.late.get(at(version)), { status: 200, body: (await ask(other.back.url, at(version))).body })
+    }
   })
 }
 
@@ -247,7 +321,8 @@ t.test('a chain that is taken up from another id is known by its own blocks alon
   await nodeOf(t, { chainId: 9, seed: 2, port: portOf(four) })
   t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
   // Whoever publishes a mark too many does so when it has looked.
-  const signs = async (): Promise<number> => (await redis.client.hkeys('varve:1:control 9')).filter(field => field.startsWith('r')).length
+  const signs = async (): Promise<number> =>
+    (await redis.client.hkeys('varve:1:control 9')).filter(field => field.startsWith('r')).length
   await until(async () => await signs() === 2, 'it has looked')
   t.same((JSON.parse((await marks() ?? '').replace(/^\S+ /, '')) as { anchors: unknown }).anchors, before.anchors)
   t.equal(await other.metric('varve_chain_resets_total'), 0)
@@ -260,7 +335,11 @@ t.test('a later generation of the same chain, which another replica began since,
   const [upstream = ''] = await upstreamsIn(redis)
   const mapped = await redis.client.get(upstream) ?? ''
   const operator = await replica(t, redis.url, node.url)
-  await ask(operator.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' })
+  await ask(operator.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: 'Bearer x' },
+    body: '{"all":true}'
+  })
   await operator.get(at(1500))
   await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length === 1, 'it is shared')
   await operator.stop({ drainMs: 0 })
@@ -283,12 +362,21 @@ t.test('where it is not known which chain is meant, the answer is 503: of anothe
   t.match(await configured.get(at(2000)), { status: 503 })
   const [upstream = ''] = await upstreamsIn(redis)
   const mapped = await redis.client.get(upstream) ?? ''
-  for (const spoil of [async () => await redis.client.set(upstream, mapped.replace('"generation":1', '"generation":2')), async () => await redis.client.del(upstream)]) {
+  for (
+    const spoil of [
+      async () => await redis.client.set(upstream, mapped.replace('"generation":1', '"generation":2')),
+      async () => await redis.client.del(upstream)
+    ]
+  ) {
     await spoil()
     const late = await replica(t, redis.url, node.url)
     t.match(await late.get(at(2000)), { status: 503 })
     await redis.client.set(upstream, mapped)
-    t.match(await late.get(at(2000)), { status: 200, body: bodies.get(2000) }, 'and it is served as soon as that is known')
+    t.match(
+      await late.get(at(2000)),
+      { status: 200, body: bodies.get(2000) },
+      'and it is served as soon as that is known'
+    )
   }
 })
 

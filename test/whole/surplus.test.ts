@@ -20,16 +20,42 @@ const surplus: ReadonlyArray<readonly [string, (kind: Kind) => string]> = [
 ]
 
 t.test('what a node sends behind an answer is nobody\'s answer, whatever is asked next', async t => {
-  await tryLies(t, surplus.flatMap(([name, more]) => [
-    { name: `${name} behind a length`, say: (truth, kind) => keeps(wire(truth) + more(kind)), known: 'truth', passed: 'truth' },
-    { name: `${name} behind the last chunk`, say: (truth, kind) => keeps(wire(truth, { framing: ['transfer-encoding: chunked'], body: chunked(truth.body) }) + more(kind)), known: 'truth', passed: 'truth' }
-  ] as const), 4)
+  await tryLies(
+    t,
+    surplus.flatMap(([name, more]) =>
+      [
+        {
+          name: `${name} behind a length`,
+          say: (truth, kind) => keeps(wire(truth) + more(kind)),
+          known: 'truth',
+          passed: 'truth'
+        },
+        {
+          name: `${name} behind the last chunk`,
+          say: (truth, kind) =>
+            keeps(wire(truth, { framing: ['transfer-encoding: chunked'], body: chunked(truth.body) }) + more(kind)),
+          known: 'truth',
+          passed: 'truth'
+        }
+      ] as const
+    ),
+    4
+  )
 })
 
 /** Has a read answered, and then bytes sent that nobody asked for; every read after that must have its own answer. */
-async function sendLate (t: Test, { varve, node, next }: Stage, kind: Kind, name: string, more: string, isAtOnce: boolean): Promise<void> {
+async function sendLate (
+  t: Test,
+  { varve, node, next }: Stage,
+  kind: Kind,
+  name: string,
+  more: string,
+  isAtOnce: boolean
+): Promise<void> {
   const client = new WireClient(varve.url)
-  t.teardown(() => { client.close() })
+  t.teardown(() => {
+    client.close()
+  })
   const [first, second, third] = [kind.truth(next()), kind.truth(next()), kind.truth(next())]
   tellOf(first)
   t.same(faultsIn('truth', first, await client.ask(kind.request(first.nth))), [], `${name}: ${kind.name}`)
@@ -44,10 +70,18 @@ async function sendLate (t: Test, { varve, node, next }: Stage, kind: Kind, name
     connection?.write(more, 'latin1')
     // Blank lines before an answer mean nothing (RFC 9112, section 2.2).
     if (more.trim() !== '') await until(() => connection?.destroyed === true, 'varve lets go of that connection')
-    t.same(faultsIn('truth', second, await client.ask(kind.request(second.nth))), [], `${name}: ${kind.name}, asked later`)
+    t.same(
+      faultsIn('truth', second, await client.ask(kind.request(second.nth))),
+      [],
+      `${name}: ${kind.name}, asked later`
+    )
   }
   tellOf(third)
-  t.same(faultsIn('truth', third, await client.ask(kind.request(third.nth))), [], `${name}: ${kind.name}, asked after that`)
+  t.same(
+    faultsIn('truth', third, await client.ask(kind.request(third.nth))),
+    [],
+    `${name}: ${kind.name}, asked after that`
+  )
   t.equal(client.surplus, '', `${name}: ${kind.name}, one answer each`)
 }
 
@@ -58,16 +92,23 @@ t.test('what a node sends on an idle connection is nobody\'s answer: the connect
 
 t.test('what a node has sent before it was asked is nobody\'s answer, though it came with the question', async t => {
   const stage = await stageOf(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
-  for (const kind of kinds) for (let round = 0; round < 5; round++) await sendLate(t, stage, kind, 'a whole answer', poison(kind), true)
+  for (const kind of kinds) {
+    for (let round = 0; round < 5; round++) await sendLate(t, stage, kind, 'a whole answer', poison(kind), true)
+  }
 })
 
 t.test('what waits for a connection is not answered by what is left over on it', async t => {
   const { varve, node, next } = await stageOf(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const kind of kinds.filter(({ isKept, isPassed }) => isKept || isPassed)) {
-    const [first, second] = [kind.truth(next()), kindOf(kind.name === 'modules' ? 'table item' : 'modules').truth(next())]
+    const [first, second] = [
+      kind.truth(next()),
+      kindOf(kind.name === 'modules' ? 'table item' : 'modules').truth(next())
+    ]
     tellOf(second)
     const clients = [new WireClient(varve.url), new WireClient(varve.url)] as const
-    t.teardown(() => { for (const client of clients) client.close() })
+    t.teardown(() => {
+      for (const client of clients) client.close()
+    })
     node.lies.set(first.target, hangs(''))
     const answers = [clients[0].ask(kind.request(first.nth))]
     const count = node.asked.length

@@ -15,24 +15,37 @@ import { varveAtSandbox } from '../support/varve.js'
 
 function fileWith (t: Test, text: string | Buffer, name = 'reads.txt'): string {
   const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
-  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true })
+  })
   writeFileSync(join(folder, name), text)
   return join(folder, name)
 }
 
-const ended = (out: string): Record<string, unknown> => JSON.parse(out.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>
+const ended = (out: string): Record<string, unknown> =>
+  JSON.parse(out.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>
 
 t.test('a range of blocks is read once each, with their transactions, and is there already the second time', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
   // From the middle of a block to the beginning of another.
-  const begin = [...Array(50).keys()].map(at => 150 + at).find(height => sandbox.ledger.block(height).lastVersion > sandbox.ledger.block(height).firstVersion + 1n) ?? NaN
+  const begin =
+    [...Array(50).keys()].map(at => 150 + at).find(height =>
+      sandbox.ledger.block(height).lastVersion > sandbox.ledger.block(height).firstVersion + 1n
+    ) ?? NaN
   const [from, to] = [sandbox.ledger.block(begin).firstVersion + 1n, sandbox.ledger.block(begin + 199).firstVersion]
   const range = ['warm', '--from', String(from), '--to', String(to), '--transactions', '--url', varve.url]
   const first = await run(t, [...range, '--json'])
   t.match([first.code, first.err], [0, ''])
   t.match(ended(first.out), { event: 'end', blocks: 200, hits: 0, stored: 200, notKept: {}, failed: {}, share: 1 })
   const asked = sandbox.asked.of('block_by_version')
-  for (const height of [0, 1, 50, 99, 100, 199].map(at => begin + at)) t.match((await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).lastVersion}?with_transactions=true`)).headers['cache-status'], 'varve; hit; detail=memory', `block ${height}`)
+  for (const height of [0, 1, 50, 99, 100, 199].map(at => begin + at)) {
+    t.match(
+      (await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).lastVersion}?with_transactions=true`))
+        .headers['cache-status'],
+      'varve; hit; detail=memory',
+      `block ${height}`
+    )
+  }
   t.equal(sandbox.asked.of('block_by_version'), asked)
   const again = await run(t, range)
   t.match([again.code, again.err], [0, ''])
@@ -42,19 +55,52 @@ t.test('a range of blocks is read once each, with their transactions, and is the
 t.test('versions that no node has any more are told and not asked for one by one, and so is where the chain ends, with what to go on with', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, prunedBlocks: 50, startVersion: 0n })
   const { oldest, head } = sandbox.ledger
-  const { code, out, err } = await run(t, ['warm', '--from', '0', '--to', String(head.version + 500n), '--url', varve.url, '--concurrency', '2'])
+  const { code, out, err } = await run(t, [
+    'warm',
+    '--from',
+    '0',
+    '--to',
+    String(head.version + 500n),
+    '--url',
+    varve.url,
+    '--concurrency',
+    '2'
+  ])
   t.equal(code, 1, 'not all was read')
   t.match(out, /^250 blocks in /, 'the newest one is read too, though it is not kept yet')
   t.match(out, / {2}not kept: \d newest_block\n {2}\d+ versions/)
-  t.match(out, new RegExp(` ${oldest.version} versions are below the oldest one that the nodes have, ${oldest.version}; the chain has got to version ${head.version}\n`))
-  t.match(err, `varve: not all was read; go on with\n  varve warm --from ${head.version + 1n} --to ${head.version + 500n} --url ${varve.url} --concurrency 2\n`)
+  t.match(
+    out,
+    new RegExp(
+      ` ${oldest.version} versions are below the oldest one that the nodes have, ${oldest.version}; the ` +
+        `chain has got to version ${head.version}\n`
+    )
+  )
+  t.match(
+    err,
+    `varve: not all was read; go on with\n  varve warm --from ${head.version + 1n} --to ${
+      head.version + 500n
+    } --url ${varve.url} --concurrency 2\n`
+  )
   t.ok(sandbox.asked.of('block_by_version') < 260, `${sandbox.asked.of('block_by_version')} reads`)
 })
 
 t.test('Ctrl-C ends it between two reads, and what it prints goes on from there without a gap', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
   const [from, to] = [sandbox.ledger.block(150).firstVersion, sandbox.ledger.block(399).firstVersion - 1n]
-  const command = start(t, ['warm', '--from', String(from), '--to', String(to), '--url', varve.url, '--rate', '200', '--concurrency', '3'], { isTerminal: true })
+  const command = start(t, [
+    'warm',
+    '--from',
+    String(from),
+    '--to',
+    String(to),
+    '--url',
+    varve.url,
+    '--rate',
+    '200',
+    '--concurrency',
+    '3'
+  ], { isTerminal: true })
   await command.saw(/\] +\d+ %, \d+ blocks/)
   command.signal('SIGINT')
   t.equal(await command.code, 1)
@@ -62,18 +108,32 @@ t.test('Ctrl-C ends it between two reads, and what it prints goes on from there 
   t.match(args, ['--from', /^\d+$/, '--to', String(to), '--url', varve.url, '--concurrency', '3', '--rate', '200'])
   t.ok(BigInt(args[1] ?? 0) > from && BigInt(args[1] ?? 0) < to)
   t.equal((await run(t, ['warm', ...args.slice(0, -2)])).code, 0)
-  for (let height = 150; height < 399; height++) t.match((await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).firstVersion}`)).headers['cache-status'], /^varve; hit/, `block ${height}`)
+  for (let height = 150; height < 399; height++) {
+    t.match(
+      (await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).firstVersion}`)).headers['cache-status'],
+      /^varve; hit/,
+      `block ${height}`
+    )
+  }
 })
 
 t.test('a block of thousands of versions is read once, however many pieces have a part of it, also where it is too large to be kept', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 600, startVersion: 0n })
-  const large = [...Array(500).keys()].map(at => 100 + at).reduce((best, height) => sizeOf(height) > sizeOf(best) ? height : best, 100)
+  const large = [...Array(500).keys()].map(at => 100 + at).reduce(
+    (best, height) => sizeOf(height) > sizeOf(best) ? height : best,
+    100
+  )
   function sizeOf (height: number): bigint {
     const { firstVersion, lastVersion } = sandbox.ledger.block(height)
     return lastVersion - firstVersion
   }
   t.ok(sizeOf(large) > 2000n)
-  const range = ['--from', String(sandbox.ledger.block(large - 1).firstVersion), '--to', String(sandbox.ledger.block(large + 1).lastVersion)]
+  const range = [
+    '--from',
+    String(sandbox.ledger.block(large - 1).firstVersion),
+    '--to',
+    String(sandbox.ledger.block(large + 1).lastVersion)
+  ]
   const { code, out } = await run(t, ['warm', ...range, '--url', varve.url, '--concurrency', '1', '--json'])
   t.equal(code, 0)
   t.match(ended(out), { blocks: 3, stored: 3 })
@@ -83,7 +143,18 @@ t.test('a block of thousands of versions is read once, however many pieces have 
 t.test('a rate holds, however many ask at once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, startVersion: 0n })
   const from = sandbox.ledger.block(150).firstVersion
-  const { out } = await run(t, ['warm', '--from', String(from), '--to', String(sandbox.ledger.block(199).lastVersion), '--url', varve.url, '--rate', '100', '--json'])
+  const { out } = await run(t, [
+    'warm',
+    '--from',
+    String(from),
+    '--to',
+    String(sandbox.ledger.block(199).lastVersion),
+    '--url',
+    varve.url,
+    '--rate',
+    '100',
+    '--json'
+  ])
   const { hits, stored, seconds } = ended(out) as { hits: number, stored: number, seconds: number }
   t.ok(seconds >= (hits + stored - 1) / 100, `${hits + stored} reads in ${seconds} s`)
 })
@@ -92,66 +163,138 @@ t.test('files of reads and access logs of nginx and Caddy are asked for, what ca
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const version = sandbox.ledger.head.version - 5n
   const [modules, key] = [`/v1/accounts/0xcafe/modules?ledger_version=${version}`, item('u64', '"7"')]
-  const plain = fileWith(t, [
-    '# what the wallet asks for', '',
-    `GET https://node.example${modules}&limit=1`,
-    `get ${modules}&limit=2`,
-    `POST /v1/tables/0x5eed/item?ledger_version=${version} ${String(key.body)}`,
-    'GET /v1/info', 'GET /v1/accounts/0xcafe/modules', 'POST /v1/transactions {}', 'GET /elsewhere', 'GET /v1/accounts/0XZ/modules', 'what is this', 'GET'
-  ].join('\n'))
-  const nginx = fileWith(t, `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${modules}&limit=3 HTTP/1.1" 200 1 "-" "curl/8 \\x22quoted\\x22"\n`)
-  const caddy = fileWith(t, `${JSON.stringify({ level: 'info', request: { method: 'GET', host: 'h', uri: `${modules}&limit=4`, headers: { Accept: ['application/x-bcs'] } }, status: 200 })}\n{"broken\n`)
+  const plain = fileWith(
+    t,
+    [
+      '# what the wallet asks for',
+      '',
+      `GET https://node.example${modules}&limit=1`,
+      `get ${modules}&limit=2`,
+      `POST /v1/tables/0x5eed/item?ledger_version=${version} ${String(key.body)}`,
+      'GET /v1/info',
+      'GET /v1/accounts/0xcafe/modules',
+      'POST /v1/transactions {}',
+      'GET /elsewhere',
+      'GET /v1/accounts/0XZ/modules',
+      'what is this',
+      'GET'
+    ].join('\n')
+  )
+  const nginx = fileWith(
+    t,
+    `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${modules}&limit=3 HTTP/1.1" 200 1 "-" "curl/8 \\x22quoted\\x22"\n`
+  )
+  const caddy = fileWith(
+    t,
+    `${
+      JSON.stringify({
+        level: 'info',
+        request: { method: 'GET', host: 'h', uri: `${modules}&limit=4`, headers: { Accept: ['application/x-bcs'] } },
+        status: 200
+      })
+    }\n{"broken\n`
+  )
   const { code, out, err } = await run(t, ['warm', plain, nginx, caddy, '--url', varve.url])
   t.equal(code, 1)
   t.equal(err, '')
-  t.match(out, /^5 reads in .*: 0 were there already, 5 are kept now\n {2}5 lines hold no read that can be kept\n {2}3 lines are no requests: \S+reads\.txt:11, \S+reads\.txt:12, \S+reads\.txt:2\n$/)
-  for (const limit of [1, 2, 3]) t.match((await varve.get(`${modules}&limit=${limit}`)).headers['cache-status'], /^varve; hit/)
-  t.match((await varve.get(`${modules}&limit=4`, { headers: { accept: 'application/x-bcs' } })).headers['cache-status'], /^varve; hit/)
-  t.match((await varve.get(`/v1/tables/0x5eed/item?ledger_version=${version}`, key)).headers['cache-status'], /^varve; hit/)
+  t.match(
+    out,
+    /^5 reads in .*: 0 were there already, 5 are kept now\n {2}5 lines hold no read that can be kept\n {2}3 lines are no requests: \S+reads\.txt:11, \S+reads\.txt:12, \S+reads\.txt:2\n$/
+  )
+  for (const limit of [1, 2, 3]) {
+    t.match((await varve.get(`${modules}&limit=${limit}`)).headers['cache-status'], /^varve; hit/)
+  }
+  t.match(
+    (await varve.get(`${modules}&limit=4`, { headers: { accept: 'application/x-bcs' } })).headers['cache-status'],
+    /^varve; hit/
+  )
+  t.match(
+    (await varve.get(`/v1/tables/0x5eed/item?ledger_version=${version}`, key)).headers['cache-status'],
+    /^varve; hit/
+  )
   t.equal((await varve.metric('varve_requests_total{endpoint="info",outcome="forwarded",status="200"}')) ?? 0, 0)
 })
 
 t.test('old logs are read packed as they lie there, one that breaks off is told with the line to go on from, and a pipe is read like a file', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
-  const target = (at: number): string => `/v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}`
-  const lines = (from: number, count: number): string => Array.from({ length: count }, (_, at) => `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${target(from + at)} HTTP/1.1" 200 1 "-" "curl/8"\n`).join('')
+  const target = (at: number): string =>
+    `/v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}`
+  const lines = (from: number, count: number): string =>
+    Array.from(
+      { length: count },
+      (_, at) => `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${target(from + at)} HTTP/1.1" 200 1 "-" "curl/8"\n`
+    ).join('')
   const packed = fileWith(t, gzipSync(lines(0, 20)), 'access.log.2.gz')
   const whole = await run(t, ['warm', packed, '--url', varve.url])
   t.match([whole.code, whole.err], [0, ''])
   t.match(whole.out, /^20 reads in /)
   const broken = fileWith(t, gzipSync(lines(20, 2000)).subarray(0, -400), 'access.log.1.gz')
   const { code, err } = await run(t, ['warm', broken, '--url', varve.url])
-  t.match([code, err], [1, new RegExp(`^varve: ${broken} cannot be read: unexpected end of file\nvarve: not all was read; go on with\n  varve warm --skip \\d+ ${broken} --url `)])
+  t.match([code, err], [
+    1,
+    new RegExp(
+      `^varve: ${broken} cannot be read: unexpected end of file\nvarve: not all was read; go on with\n  ` +
+        `varve warm --skip \\d+ ${broken} --url `
+    )
+  ])
   const plain = fileWith(t, lines(0, 20), 'access.log.3.gz')
   t.match((await run(t, ['warm', plain, '--url', varve.url])).err, `${plain} cannot be read: incorrect header check\n`)
   const piped = start(t, ['warm', '-', '--skip', '1', '--url', varve.url], { input: lines(0, 20) })
   t.equal(await piped.code, 0)
   t.match(piped.out(), /^19 reads in .*: 19 were there already, 0 are kept now\n/)
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), 'warm', '-', '--url', varve.url], { env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  const child = spawn(process.execPath, [
+    join(import.meta.dirname, '../../dist/cli.js'),
+    'warm',
+    '-',
+    '--url',
+    varve.url
+  ], { env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   child.stdin.end(lines(0, 20))
   t.match(await text(child.stdout), /^20 reads in .*: 20 were there already, 0 are kept now\n/)
 })
 
 t.test('a pipe that says nothing more keeps nobody who is told to end, and what has no lines is told', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), 'warm', '-', '--url', varve.url], { env: {}, stdio: ['pipe', 'ignore', 'pipe'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  const child = spawn(process.execPath, [
+    join(import.meta.dirname, '../../dist/cli.js'),
+    'warm',
+    '-',
+    '--url',
+    varve.url
+  ], { env: {}, stdio: ['pipe', 'ignore', 'pipe'] })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   const ended = once(child, 'exit')
   child.stdin.write(`GET /v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - 5n}\n`)
-  await until(async () => (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}') ?? 0) === 1, 'it is read')
+  await until(
+    async () =>
+      (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}') ?? 0) === 1,
+    'it is read'
+  )
   child.kill('SIGTERM')
   t.equal(await text(child.stderr), `varve: not all was read; go on with\n  varve warm --skip 1 - --url ${varve.url}\n`)
   t.same(await ended, [1, null])
   const long = start(t, ['warm', '-', '--url', varve.url], { input: `GET /v1\n${'x'.repeat(17 * 1024 * 1024)}` })
-  t.match([await long.code, long.err()], [1, /^varve: what is piped in cannot be read: line 2 is longer than 16777216 bytes\nvarve: not all was read; go on with\n {2}varve warm --skip 1 - --url/])
+  t.match([await long.code, long.err()], [
+    1,
+    /^varve: what is piped in cannot be read: line 2 is longer than 16777216 bytes\nvarve: not all was read; go on with\n {2}varve warm --skip 1 - --url/
+  ])
   t.match(await run(t, ['warm', '-', 'reads.txt', '-']), { code: 2, err: /^varve: warm takes - once/ })
 })
 
 t.test('Ctrl-C in a file prints the line to go on from, and lines that were done are left out', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const { version } = sandbox.ledger.head
-  const file = fileWith(t, Array.from({ length: 300 }, (_, at) => `GET /v1/accounts/0xcafe/modules?ledger_version=${version - BigInt(at)}`).join('\n'), 'my reads.txt')
+  const file = fileWith(
+    t,
+    Array.from({ length: 300 }, (_, at) => `GET /v1/accounts/0xcafe/modules?ledger_version=${version - BigInt(at)}`)
+      .join('\n'),
+    'my reads.txt'
+  )
   const command = start(t, ['warm', file, '--url', varve.url, '--rate', '200'], { isTerminal: true })
   // A bar, and how long the rest will take, by how much of the file is done.
   await command.saw(/\[#*\.*\] +\d+ %, [1-9]\d* reads, \d+\/s, .* left/)
@@ -162,12 +305,19 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
   t.equal(code, 0)
   t.match(out, new RegExp(`^${300 - Number(skip)} reads `))
   t.ok(Number(skip) > 0)
-  for (let at = 0n; at < 300n; at++) t.match((await varve.get(`/v1/accounts/0xcafe/modules?ledger_version=${version - at}`)).headers['cache-status'], /^varve; hit/)
+  for (let at = 0n; at < 300n; at++) {
+    t.match(
+      (await varve.get(`/v1/accounts/0xcafe/modules?ledger_version=${version - at}`)).headers['cache-status'],
+      /^varve; hit/
+    )
+  }
 })
 
 t.test('Ctrl-C ends a run whose read is never answered within seconds, a second one at once, and that read is still to be done', async t => {
   const told = new EventTarget()
-  const silent = await stubNode(t, () => { told.dispatchEvent(new Event('asked')) })
+  const silent = await stubNode(t, () => {
+    told.dispatchEvent(new Event('asked'))
+  })
   const ask = ['warm', '--from', '10', '--to', '19', '--url', silent.url, '--concurrency', '1']
   for (const signals of [1, 2]) {
     const isAsked = once(told, 'asked')
@@ -177,15 +327,25 @@ t.test('Ctrl-C ends a run whose read is never answered within seconds, a second 
     for (let sent = 0; sent < signals; sent++) command.signal('SIGINT')
     t.equal(await command.code, 1)
     t.ok(performance.now() - begunAt < (signals === 1 ? 10_000 : 2500), `${signals}: ${performance.now() - begunAt} ms`)
-    t.match(command.err(), /^varve: not all was read; go on with\n {2}varve warm --from 10 --to 19 --url \S+ --concurrency 1\n$/)
+    t.match(
+      command.err(),
+      /^varve: not all was read; go on with\n {2}varve warm --from 10 --to 19 --url \S+ --concurrency 1\n$/
+    )
   }
 })
 
 t.test('what there is no time for is asked again, after as long as is asked for, and who never has time ends the run with a sentence', async t => {
   let refusals = 2
   const busy = await stubNode(t, (_request, response) => {
-    if (refusals-- > 0) response.writeHead(refusals === 1 ? 429 : 503, { 'retry-after': '1' }).end('{"message":"not now"}')
-    else ok(response, '{"block_height":"3","block_hash":"0x1","block_timestamp":"1","first_version":"10","last_version":"19","transactions":null}', { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' })
+    if (refusals-- > 0) {
+      response.writeHead(refusals === 1 ? 429 : 503, { 'retry-after': '1' }).end('{"message":"not now"}')
+    } else {
+      ok(
+        response,
+        '{"block_height":"3","block_hash":"0x1","block_timestamp":"1","first_version":"10","last_version":"19","transactions":null}',
+        { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' }
+      )
+    }
   })
   const { code, out } = await run(t, ['warm', '--from', '10', '--to', '19', '--url', busy.url, '--json'])
   t.equal(code, 0)
@@ -194,40 +354,69 @@ t.test('what there is no time for is asked again, after as long as is asked for,
 })
 
 t.test('where no varve is, or what answers is no block, the run says so and ends', async t => {
-  const odd = await stubNode(t, (_request, response) => { ok(response, '{"message":"hello"}') })
-  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), { code: 1, err: /version 10 cannot be read: the answer is 200, \{"message":"hello"\}; that is no varve: --url names another address\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/ })
-  const plain = await stubNode(t, (_request, response) => { ok(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps()) })
-  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', plain.url]), { code: 0, out: /not kept: 1 no varve there/ })
+  const odd = await stubNode(t, (_request, response) => {
+    ok(response, '{"message":"hello"}')
+  })
+  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), {
+    code: 1,
+    err:
+      /version 10 cannot be read: the answer is 200, \{"message":"hello"\}; that is no varve: --url names another address\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/
+  })
+  const plain = await stubNode(t, (_request, response) => {
+    ok(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps())
+  })
+  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', plain.url]), {
+    code: 0,
+    out: /not kept: 1 no varve there/
+  })
 })
 
 t.test('a client\'s key is taken from the environment and sent', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n }, { clients: { required: true, keys: [{ name: 'warmer', key: 'a-key-of-sixteen-bytes', requestsPerSecond: null }] } })
-  const range = ['warm', '--from', String(sandbox.ledger.oldest.version), '--to', String(sandbox.ledger.oldest.version), '--url', varve.url]
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n }, {
+    clients: { required: true, keys: [{ name: 'warmer', key: 'a-key-of-sixteen-bytes', requestsPerSecond: null }] }
+  })
+  const range = [
+    'warm',
+    '--from',
+    String(sandbox.ledger.oldest.version),
+    '--to',
+    String(sandbox.ledger.oldest.version),
+    '--url',
+    varve.url
+  ]
   t.match(await run(t, range), { code: 1, err: /the answer is 401/ })
   t.match(await run(t, range, { VARVE_CLIENT_KEY: 'a-key-of-sixteen-bytes' }), { code: 0 })
 })
 
 t.test('a command line that is not wholly understood is refused in a sentence', async t => {
-  for (const [args, why] of [
-    [[], /--from V and --to V, or files/],
-    [['--from', '1'], /--from V and --to V/],
-    [['--from', '2', '--to', '1'], /--from 2 is above --to 1/],
-    [['--from', 'x', '--to', '1'], /--from expects a ledger version, got x/],
-    [['--from', '1', '--to', '1', 'file'], /a range of blocks or files of reads, not both/],
-    [['--from', '1', '--to', '1', '--skip', '3'], /--skip is of files of reads/],
-    [['file', '--concurrency', '0'], /--concurrency expects a whole number from 1 to 256, got 0/],
-    [['file', '--rate', 'fast'], /--rate expects a whole number/],
-    [['file', '--skip', '-1'], /skip/],
-    [['file', '--url', 'http://h/v1'], /--url expects the address of a running varve/],
-    [['file', '--url', 'ftp://h'], /--url expects/],
-    [['--wat'], /Unknown option '--wat'/]
-  ] as const) t.match(await run(t, ['warm', ...args]), { code: 2, err: why }, args.join(' '))
-  t.match(await run(t, ['warm', '/nowhere/at-all']), { code: 2, err: /^varve: cannot read \/nowhere\/at-all: there is no such file \(ENOENT\)/ })
+  for (
+    const [args, why] of [
+      [[], /--from V and --to V, or files/],
+      [['--from', '1'], /--from V and --to V/],
+      [['--from', '2', '--to', '1'], /--from 2 is above --to 1/],
+      [['--from', 'x', '--to', '1'], /--from expects a ledger version, got x/],
+      [['--from', '1', '--to', '1', 'file'], /a range of blocks or files of reads, not both/],
+      [['--from', '1', '--to', '1', '--skip', '3'], /--skip is of files of reads/],
+      [['file', '--concurrency', '0'], /--concurrency expects a whole number from 1 to 256, got 0/],
+      [['file', '--rate', 'fast'], /--rate expects a whole number/],
+      [['file', '--skip', '-1'], /skip/],
+      [['file', '--url', 'http://h/v1'], /--url expects the address of a running varve/],
+      [['file', '--url', 'ftp://h'], /--url expects/],
+      [['--wat'], /Unknown option '--wat'/]
+    ] as const
+  ) t.match(await run(t, ['warm', ...args]), { code: 2, err: why }, args.join(' '))
+  t.match(await run(t, ['warm', '/nowhere/at-all']), {
+    code: 2,
+    err: /^varve: cannot read \/nowhere\/at-all: there is no such file \(ENOENT\)/
+  })
   t.match(await run(t, ['warm', '--help']), { code: 0, out: /varve warm --from V --to V/ })
 })
 
 t.test('an address at which nobody listens is told within seconds', async t => {
   const begunAt = performance.now()
-  t.match(await run(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), { code: 1, err: /cannot be asked: .*ECONNREFUSED.*--url names another address/ })
+  t.match(await run(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), {
+    code: 1,
+    err: /cannot be asked: .*ECONNREFUSED.*--url names another address/
+  })
   t.ok(performance.now() - begunAt < 6000)
 })

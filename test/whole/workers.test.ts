@@ -13,7 +13,12 @@ const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",s
 t.test('several processes are one varve', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { timeoutMs: 3000 } })
-  const purge = async (body: object): Promise<unknown> => await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(body) })
+  const purge = async (body: object): Promise<unknown> =>
+    await ask(varve.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: JSON.stringify(body)
+    })
 
   await t.test('each answers at one address from a memory of its own, and an operator sees them as one', async t => {
     t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
@@ -26,26 +31,44 @@ t.test('several processes are one varve', async t => {
     t.equal(await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="miss"}'), 2)
     t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 2)
     t.equal(await varve.metric('varve_workers'), 2)
-    t.ok(Math.abs((await varve.metric('process_start_time_seconds') ?? NaN) - (Date.now() / 1000 - process.uptime())) < 2, 'all were started when the first one was')
+    t.ok(
+      Math.abs((await varve.metric('process_start_time_seconds') ?? NaN) - (Date.now() / 1000 - process.uptime())) < 2,
+      'all were started when the first one was'
+    )
     t.equal(await varve.metric('varve_ledger_version'), Number(node.ledger.head.version))
     t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
-    t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), { ready: true, position: { version: String(node.ledger.head.version) }, upstreams: [{ name: 'node', state: 'up' }] })
+    t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), {
+      ready: true,
+      position: { version: String(node.ledger.head.version) },
+      upstreams: [{ name: 'node', state: 'up' }]
+    })
   })
 
   await t.test('a new head that one has seen is shown by the others at once', async t => {
     node.ledger.grow(5)
     const head = String(node.ledger.head.version)
-    t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { headers: { 'x-node-ledger-version': head } }, 'one reads the latest state')
-    await until(async () => {
-      const shown = []
-      for (let nth = 0; nth < 4; nth++) shown.push((await varve.get(modules(2000))).headers['x-node-ledger-version'])
-      return shown.every(version => version === head)
-    }, 'each shows it with what it has kept', 2000)
+    t.match(
+      await varve.get('/v1/accounts/0x1/modules?limit=1'),
+      { headers: { 'x-node-ledger-version': head } },
+      'one reads the latest state'
+    )
+    await until(
+      async () => {
+        const shown = []
+        for (let nth = 0; nth < 4; nth++) shown.push((await varve.get(modules(2000))).headers['x-node-ledger-version'])
+        return shown.every(version => version === head)
+      },
+      'each shows it with what it has kept',
+      2000
+    )
   })
 
   await t.test('a purge has reached each before it is answered, and what cannot be purged is refused as by one process', async t => {
     t.ok((await eachWorker(varve, modules(2000))).every(status => status.includes('hit')))
-    t.match(await purge({ method: 'GET', url: modules(2000) }), { status: 200, body: '{"purged":true,"everywhere":true}' })
+    t.match(await purge({ method: 'GET', url: modules(2000) }), {
+      status: 200,
+      body: '{"purged":true,"everywhere":true}'
+    })
     t.equal((await eachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
     t.match(await purge({ all: true }), { status: 200, body: /"generation":2/ })
     t.equal((await eachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
@@ -55,8 +78,15 @@ t.test('several processes are one varve', async t => {
 
   await t.test('what a client may ask for is counted for all of them together', async t => {
     // Node leads all workers of one process that take port 0 at one address to one port.
-    const limited = await varveAt(t, node.url, { ...quiet, listen: '127.0.0.2:0', workers: 2, limits: { client: { requestsPerSecond: 1, burst: 4 } } })
-    const statuses = await Promise.all(Array.from({ length: 30 }, async (_, nth) => (await limited.get(modules(1000 + nth))).status))
+    const limited = await varveAt(t, node.url, {
+      ...quiet,
+      listen: '127.0.0.2:0',
+      workers: 2,
+      limits: { client: { requestsPerSecond: 1, burst: 4 } }
+    })
+    const statuses = await Promise.all(
+      Array.from({ length: 30 }, async (_, nth) => (await limited.get(modules(1000 + nth))).status)
+    )
     const answered = statuses.filter(status => status === 200).length
     t.ok(answered >= 4 && answered < 8, `${answered} in all`)
     t.equal(statuses.filter(status => status === 429).length, 30 - answered)
@@ -67,7 +97,12 @@ t.test('several processes are one varve', async t => {
     const counted = await varve.metric(misses)
     node.asked.reset()
     node.faults.add({ kind: 'hang', match: 'account_modules' })
-    const hanging = [1, 2, 3, 4].map(async version => await varve.get(modules(version)).then(({ status }) => String(status), (error: Error & { code?: string }) => String(error.code)))
+    const hanging = [1, 2, 3, 4].map(async version =>
+      await varve.get(modules(version)).then(
+        ({ status }) => String(status),
+        (error: Error & { code?: string }) => String(error.code)
+      )
+    )
     await until(() => node.asked.of('account_modules') === 4, 'each has questions under way')
     const [lost = NaN, stays = NaN] = await allPidsOf(varve, 2)
     process.kill(lost, 'SIGKILL')
@@ -80,7 +115,11 @@ t.test('several processes are one varve', async t => {
     t.equal(await varve.metric('varve_workers_lost_total'), 1)
     node.faults.clear()
     // On a busy machine one may have been dealt more of them.
-    t.same([...new Set(await Promise.all(hanging))].sort(), ['503', 'ECONNRESET'], 'those of the other come to the end of their time')
+    t.same(
+      [...new Set(await Promise.all(hanging))].sort(),
+      ['503', 'ECONNRESET'],
+      'those of the other come to the end of their time'
+    )
     t.equal(await varve.metric(misses), counted)
     await eachWorker(varve, modules(3000))
     t.equal(await varve.metric(misses), (counted ?? 0) + 2)
@@ -88,10 +127,24 @@ t.test('several processes are one varve', async t => {
   await t.test('another configuration is rolled over them; one that none can start on is refused, and those that run go on', async t => {
     const before = await allPidsOf(varve, 2)
     const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
-    const config = configSchema.parse({ listen: '127.0.0.1:0', upstreams: [{ name: 'node', url: node.url }], head: { pollMs: 600_000 }, ...quiet, workers: 1, passThrough: 'none' })
-    await t.rejects(varve.exchange({ ...config, tls: { ...config.tls, certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }), /PEM/)
+    const config = configSchema.parse({
+      listen: '127.0.0.1:0',
+      upstreams: [{ name: 'node', url: node.url }],
+      head: { pollMs: 600_000 },
+      ...quiet,
+      workers: 1,
+      passThrough: 'none'
+    })
+    await t.rejects(
+      varve.exchange({ ...config, tls: { ...config.tls, certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }),
+      /PEM/
+    )
     t.same(await allPidsOf(varve, 2), before)
-    t.same(await varve.exchange({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }), ['admin.listen'], 'what cannot be exchanged is named')
+    t.same(
+      await varve.exchange({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }),
+      ['admin.listen'],
+      'what cannot be exchanged is named'
+    )
     const [after = NaN] = await allPidsOf(varve, 1)
     t.notOk(before.includes(after))
     t.match(await varve.get('/v1/spec.json'), { status: 404 })

@@ -6,30 +6,56 @@ import { startRedis } from '../support/redis-server.js'
 import { inFrontOf } from '../support/several.js'
 import { until } from '../support/until.js'
 
-const reads = ['/v1/accounts/0x1/modules?ledger_version=5000', '/v1/accounts/0x1/modules', '/v1/info', '/v1', '/v1/-/healthy']
+const reads = [
+  '/v1/accounts/0x1/modules?ledger_version=5000',
+  '/v1/accounts/0x1/modules',
+  '/v1/info',
+  '/v1',
+  '/v1/-/healthy'
+]
 const sentence = 'no upstream serves chain 1, which chainId expects: n1 serves chain 4, n2 serves chain 9'
 
 t.test('upstreams on another chain than chainId are named in every 503, in /readyz and in the log', async t => {
   const nodes = [await nodeOf(t), await nodeOf(t, { chainId: 9 })]
   const { get, varve } = await inFrontOf(t, nodes, { chainId: 1, admin: { token: 't0ken' } })
-  for (const target of reads) t.match(await get(target), { status: 503, body: new RegExp(`"message":"${sentence}"`) }, target)
+  for (const target of reads) {
+    t.match(await get(target), { status: 503, body: new RegExp(`"message":"${sentence}"`) }, target)
+  }
   const later = await varve.get(reads[0] ?? '', { headers: { 'x-varve-min-ledger-version': '7000' } })
   t.match(later, { status: 503, body: new RegExp(sentence) }, 'a read that waits for a version')
   const { status, body } = await ask(varve.adminUrl, '/readyz')
   t.equal(status, 503)
-  t.match(JSON.parse(body), { ready: false, degraded: [sentence, 'n1 is not asked: it serves chain 4, not 1', 'n2 is not asked: it serves chain 9, not 1'] })
+  t.match(JSON.parse(body), {
+    ready: false,
+    degraded: [sentence, 'n1 is not asked: it serves chain 4, not 1', 'n2 is not asked: it serves chain 9, not 1']
+  })
   t.notMatch(body, /reached/)
-  t.match(varve.log.filter(({ reason }) => reason === sentence), [{ level: 50, msg: /^no upstream serves the configured chain/ }], 'once')
+  t.match(varve.log.filter(({ reason }) => reason === sentence), [{
+    level: 50,
+    msg: /^no upstream serves the configured chain/
+  }], 'once')
 })
 
 t.test('a wrong chainId is told apart from upstreams that do not answer, with a shared Redis too', async t => {
   const redis = await startRedis(t)
   const node = await nodeOf(t)
-  const upstreams = [{ name: 'away', url: `http://127.0.0.1:${await freePort()}` }, { name: 'here', url: node.url }] as never
+  const upstreams = [{ name: 'away', url: `http://127.0.0.1:${await freePort()}` }, {
+    name: 'here',
+    url: node.url
+  }] as never
   const { get, varve } = await inFrontOf(t, [node], { chainId: 1, cache: { redis: { url: redis.url } }, upstreams })
-  t.match(await get(reads[0] ?? ''), { status: 503, body: /"no upstream serves chain 1, which chainId expects: here serves chain 4"/ })
+  t.match(await get(reads[0] ?? ''), {
+    status: 503,
+    body: /"no upstream serves chain 1, which chainId expects: here serves chain 4"/
+  })
   const { body } = await ask(varve.adminUrl, '/readyz')
-  t.match(JSON.parse(body), { degraded: ['no upstream serves chain 1, which chainId expects: here serves chain 4', 'away does not answer: refused', /^here is not asked/] })
+  t.match(JSON.parse(body), {
+    degraded: [
+      'no upstream serves chain 1, which chainId expects: here serves chain 4',
+      'away does not answer: refused',
+      /^here is not asked/
+    ]
+  })
   t.notMatch(JSON.stringify(varve.log), /no node has answered yet/)
 })
 
@@ -38,7 +64,10 @@ t.test('once an upstream on the configured chain answers, others are no reason f
   const right = await nodeOf(t)
   const fault = right.faults.add({ kind: 'otherChain', chainId: 9 })
   const { get, varve } = await inFrontOf(t, [other, right], { chainId: 4 })
-  t.match(await get(reads[0] ?? ''), { status: 503, body: /which chainId expects: n1 serves chain 9, n2 serves chain 9"/ })
+  t.match(await get(reads[0] ?? ''), {
+    status: 503,
+    body: /which chainId expects: n1 serves chain 9, n2 serves chain 9"/
+  })
   fault.remove()
   await until(async () => (await get(reads[0] ?? '')).status === 200, 'it is read')
   t.notMatch((await ask(varve.adminUrl, '/readyz')).body, /chainId/)

@@ -4,12 +4,19 @@ import t from 'tap'
 import { endWhatIsNotTaken } from '../../src/workers/handed-over.js'
 
 /** A worker's process as node:cluster uses it, with what was heard of it. */
-function childOf (sentBack = new WeakSet()): { child: ChildProcess, heard: unknown[], hand: (seq: number) => { isClosed: boolean } } {
+function childOf (
+  sentBack = new WeakSet()
+): { child: ChildProcess, heard: unknown[], hand: (seq: number) => { isClosed: boolean } } {
   const heard: unknown[] = []
   const child = Object.assign(new EventEmitter(), { send: () => true }) as unknown as ChildProcess
   endWhatIsNotTaken(child, sentBack)
   child.on('internalMessage', message => heard.push(message))
-  const hand = (seq: number, handle = { isClosed: false, close () { this.isClosed = true } }): { isClosed: boolean } => {
+  const hand = (seq: number, handle = {
+    isClosed: false,
+    close () {
+      this.isClosed = true
+    }
+  }): { isClosed: boolean } => {
     child.send({ act: 'newconn', seq } as never, handle as never)
     return handle
   }
@@ -39,5 +46,7 @@ t.test('a connection that a worker has no descriptor for goes to another once, a
 })
 
 t.test('a process that could not be begun is handed nothing', async t => {
-  t.doesNotThrow(() => { endWhatIsNotTaken(new EventEmitter() as unknown as ChildProcess, new WeakSet()) })
+  t.doesNotThrow(() => {
+    endWhatIsNotTaken(new EventEmitter() as unknown as ChildProcess, new WeakSet())
+  })
 })

@@ -10,14 +10,37 @@ import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
 /** What asks for all, with a node whose word is the test's, and a clock too. */
-async function shared (t: Test, index: RequestListener): Promise<{ polls: SharedPolls, told: string[], now: { ms: number }, asked: () => number }> {
+async function shared (
+  t: Test,
+  index: RequestListener
+): Promise<{ polls: SharedPolls, told: string[], now: { ms: number }, asked: () => number }> {
   let asked = 0
-  const node = await stubNode(t, (_request, response) => { response.writeHead(404).end() }, (request, response) => { asked++; index(request, response) })
+  const node = await stubNode(t, (_request, response) => {
+    response.writeHead(404).end()
+  }, (request, response) => {
+    asked++
+    index(request, response)
+  })
   const now = { ms: 0 }
   const told: string[] = []
-  const nodes = [new LedgerNode({ name: 'n', url: node.url, headers: {}, timeoutMs: 300, maxConcurrent: 20, caFile: null, maxGatheredBytes: 1000, now: () => now.ms }, { asked: () => {} })]
-  const polls = new SharedPolls(nodes, () => now.ms, (name, target, polled) => { told.push(`${name} ${target} ${'failure' in polled ? polled.failure : polled.status}`) })
-  t.teardown(async () => { await polls.close() })
+  const nodes = [
+    new LedgerNode({
+      name: 'n',
+      url: node.url,
+      headers: {},
+      timeoutMs: 300,
+      maxConcurrent: 20,
+      caFile: null,
+      maxGatheredBytes: 1000,
+      now: () => now.ms
+    }, { asked: () => {} })
+  ]
+  const polls = new SharedPolls(nodes, () => now.ms, (name, target, polled) => {
+    told.push(`${name} ${target} ${'failure' in polled ? polled.failure : polled.status}`)
+  })
+  t.teardown(async () => {
+    await polls.close()
+  })
   return { polls, told, now, asked: () => asked }
 }
 
@@ -40,7 +63,11 @@ t.test('those who ask while a word is on its way, or has just come, have that on
 
 t.test('a node that hangs is asked again beside what hangs, some times and no more; what an earlier one comes to after a later one was answered is not told', async t => {
   const held: Array<() => void> = []
-  const { polls, told, now, asked } = await shared(t, (request, response) => { held.push(() => { answerIndex(request, response) }) })
+  const { polls, told, now, asked } = await shared(t, (request, response) => {
+    held.push(() => {
+      answerIndex(request, response)
+    })
+  })
   for (let nth = 0; nth < 10; nth++) {
     polls.ask('n', '/v1', 5000)
     await until(() => asked() === Math.min(nth + 1, 8), 'it was asked')
@@ -54,7 +81,9 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
 })
 
 t.test('a node that does not answer is told of with the reason', async t => {
-  const { polls, told } = await shared(t, (_request, response) => { response.destroy() })
+  const { polls, told } = await shared(t, (_request, response) => {
+    response.destroy()
+  })
   polls.ask('n', '/v1', 300)
   await until(() => told.length === 1, 'it is told')
   t.match(told, [/^n \/v1 cut_short$/])
@@ -64,13 +93,25 @@ const word: Polled = { status: 200, headers: { 'x-aptos-chain-id': '4' }, body: 
 
 t.test('a worker has its questions of a node asked by the primary process, and takes its word as the node\'s', async t => {
   const asked: string[] = []
-  const probes = new RemoteProbes((node, target, timeoutMs) => { asked.push(`${node} ${target} ${timeoutMs}`) })
+  const probes = new RemoteProbes((node, target, timeoutMs) => {
+    asked.push(`${node} ${target} ${timeoutMs}`)
+  })
   let over = 0
-  const question = (node: string): ReturnType<ReturnType<RemoteProbes['to']>['ask']> => probes.to({ name: node, timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, undefined, () => { over++ })
+  const question = (node: string): ReturnType<ReturnType<RemoteProbes['to']>['ask']> =>
+    probes.to({ name: node, timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, undefined, () => {
+      over++
+    })
   const [first, second, other] = [question('a'), question('a'), question('b')]
   t.same(asked, ['a /v1 70', 'a /v1 70', 'b /v1 70'])
-  probes.hear('a', '/v1', word, () => { t.fail('somebody waits for it') })
-  t.same(await first.received, { status: 200, headers: { 'x-aptos-chain-id': '4' }, body: Buffer.from('{}'), rest: undefined })
+  probes.hear('a', '/v1', word, () => {
+    t.fail('somebody waits for it')
+  })
+  t.same(await first.received, {
+    status: 200,
+    headers: { 'x-aptos-chain-id': '4' },
+    body: Buffer.from('{}'),
+    rest: undefined
+  })
   t.match(await second.received, { status: 200 })
   t.equal(over, 2)
   probes.hear('b', '/v1', { failure: 'refused' }, () => {})
@@ -80,10 +121,14 @@ t.test('a worker has its questions of a node asked by the primary process, and t
 
 t.test('a word that nobody waits for is at hand while it is told of, and no longer', async t => {
   const asked: string[] = []
-  const probes = new RemoteProbes(node => { asked.push(node) })
+  const probes = new RemoteProbes(node => {
+    asked.push(node)
+  })
   const transport = probes.to({ name: 'a', timeoutMs: 70 })
   let taken: ReturnType<typeof transport.ask> | undefined
-  probes.hear('a', '/v1', word, () => { taken = transport.ask(questionOfItself('/v1'), 10, undefined, () => {}) })
+  probes.hear('a', '/v1', word, () => {
+    taken = transport.ask(questionOfItself('/v1'), 10, undefined, () => {})
+  })
   t.match(await taken?.received, { status: 200 })
   t.same(asked, [])
   transport.ask(questionOfItself('/v1'), 10, undefined, () => {})
@@ -93,10 +138,19 @@ t.test('a word that nobody waits for is at hand while it is told of, and no long
 t.test('a question that is given up fails with the reason, and leaves nothing behind', async t => {
   const probes = new RemoteProbes(() => {})
   let over = 0
-  const { received, giveUp } = probes.to({ name: 'a', timeoutMs: 70 }).ask(questionOfItself('/v1'), 10, undefined, () => { over++ })
+  const { received, giveUp } = probes.to({ name: 'a', timeoutMs: 70 }).ask(
+    questionOfItself('/v1'),
+    10,
+    undefined,
+    () => {
+      over++
+    }
+  )
   giveUp(new Error('no answer in time'))
   await t.rejects(received, { message: 'no answer in time' })
   let woken = 0
-  probes.hear('a', '/v1', word, () => { woken++ })
+  probes.hear('a', '/v1', word, () => {
+    woken++
+  })
   t.same([over, woken], [1, 1], 'nobody waits any more')
 })

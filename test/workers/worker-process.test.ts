@@ -4,7 +4,12 @@ import { WorkerProcess } from '../../src/workers/worker-process.js'
 
 t.test('a worker that the system does not begin has ended, and nobody waits for it', async t => {
   cluster.setupPrimary({ exec: 'worker.js', cwd: '/nowhere' })
-  const worker = new WorkerProcess({ begin: () => { throw new Error('it is never there') }, hear: () => {} }, new WeakSet())
+  const worker = new WorkerProcess({
+    begin: () => {
+      throw new Error('it is never there')
+    },
+    hear: () => {}
+  }, new WeakSet())
   await t.rejects(worker.listening, { message: /ENOENT/ })
   await t.rejects(worker.ready, { message: /ENOENT/ })
   t.same(await worker.ended, { code: null, signal: null })

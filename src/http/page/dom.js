@@ -1,4 +1,5 @@
-// The few ways in which the page is changed: a text is only ever a text, and what has not changed is left alone, so that no reader loses the place.
+// The few ways in which the page is changed: a text is only ever a text, and what has not changed is left alone, so
+// that no reader loses the place.
 
 const svgNames = 'http://www.w3.org/2000/svg'
 
@@ -11,7 +12,9 @@ export function write (element, text) {
 
 /** The same of a long number, which is broken between its groups where it must be. */
 export function writeNumber (element, text) {
-  if (element.textContent !== text) element.replaceChildren(...text.split(/(?<=,)/).flatMap(group => [group, make('wbr')]))
+  if (element.textContent !== text) {
+    element.replaceChildren(...text.split(/(?<=,)/).flatMap(group => [group, make('wbr')]))
+  }
 }
 
 /** Has it be seen or not. */
@@ -44,26 +47,38 @@ export function draw (name, attributes = {}, ...children) {
 export function repeat (parent, items, create, update) {
   while (parent.children.length > items.length) parent.lastElementChild.remove()
   while (parent.children.length < items.length) parent.append(create())
-  items.forEach((item, at) => { update(parent.children[at], item, at) })
+  items.forEach((item, at) => {
+    update(parent.children[at], item, at)
+  })
 }
 
 /** A list of facts: what it is, what it is like, and a few words more. */
 export function facts (list, items) {
-  repeat(list, items, () => make('div', {}, make('dt'), make('dd', { class: 'fact' }), make('dd', { class: 'note' })), (row, [name, fact, note = '', bar]) => {
-    const [dt, dd, more] = row.children
-    write(dt, name)
-    if (dd.textContent !== fact) dd.replaceChildren(make('bdi', {}, fact))
-    write(more, note)
-    show(more, note !== '')
-    const drawn = row.querySelector('svg')
-    if (bar === undefined) drawn?.remove()
-    else spanned(drawn ?? row.appendChild(spanOf('bar')), 0, bar)
-  })
+  repeat(
+    list,
+    items,
+    () => make('div', {}, make('dt'), make('dd', { class: 'fact' }), make('dd', { class: 'note' })),
+    (row, [name, fact, note = '', bar]) => {
+      const [dt, dd, more] = row.children
+      write(dt, name)
+      if (dd.textContent !== fact) dd.replaceChildren(make('bdi', {}, fact))
+      write(more, note)
+      show(more, note !== '')
+      const drawn = row.querySelector('svg')
+      if (bar === undefined) drawn?.remove()
+      else spanned(drawn ?? row.appendChild(spanOf('bar')), 0, bar)
+    }
+  )
 }
 
 /** A thin bar of which a part is filled. */
 export function spanOf (name) {
-  return draw('svg', { class: name, 'aria-hidden': 'true' }, draw('rect', { class: 'all', width: '100%', height: '100%' }), draw('rect', { class: 'part', height: '100%' }))
+  return draw(
+    'svg',
+    { class: name, 'aria-hidden': 'true' },
+    draw('rect', { class: 'all', width: '100%', height: '100%' }),
+    draw('rect', { class: 'part', height: '100%' })
+  )
 }
 
 /** Fills it from one share to another. */

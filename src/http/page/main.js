@@ -49,13 +49,20 @@ function hear (status) {
   showHistory(position, recent, traffic)
   showTiers(tiers, traffic)
   showVarve(status)
-  write(byId('about'), status.varve === undefined ? '' : `${short(status.varve.version, 40)}${isObserving ? ', observing' : ''}`)
+  write(
+    byId('about'),
+    status.varve === undefined ? '' : `${short(status.varve.version, 40)}${isObserving ? ', observing' : ''}`
+  )
   tick()
 }
 
 function miss (error) {
   silentSince ??= { at: performance.now(), time: clockTime(new Date()) }
-  const reason = error.name === 'TimeoutError' ? 'it takes too long' : error.name === 'TypeError' || error.name === 'AbortError' ? 'it cannot be reached' : short(error.message)
+  const reason = error.name === 'TimeoutError'
+    ? 'it takes too long'
+    : error.name === 'TypeError' || error.name === 'AbortError'
+    ? 'it cannot be reached'
+    : short(error.message)
   say('is-bad', `varve does not answer since ${silentSince.time}: ${reason}`, [])
   document.title = 'varve: no answer'
   tick()
@@ -67,8 +74,9 @@ function judge ({ ready, degraded = [] }) {
   if (degraded.length > complaints.length) complaints.push(`and ${degraded.length - complaints.length} more`)
   const few = counted(degraded.length, 'thing is', 'things are')
   if (!ready) say('is-bad', 'varve cannot answer reads yet', complaints)
-  else if (degraded.length > 0) say('is-warning', `varve answers, and ${few} not as ${degraded.length === 1 ? 'it' : 'they'} should be`, complaints)
-  else say('is-well', 'All is well', [])
+  else if (degraded.length > 0) {
+    say('is-warning', `varve answers, and ${few} not as ${degraded.length === 1 ? 'it' : 'they'} should be`, complaints)
+  } else say('is-well', 'All is well', [])
   document.title = !ready ? 'varve: not ready' : degraded.length > 0 ? `varve: ${few} amiss` : 'varve: all is well'
 }
 
@@ -89,18 +97,29 @@ function tick () {
   const now = performance.now()
   const silence = byId('silence')
   show(silence, silentSince !== undefined)
-  if (silentSince !== undefined) write(silence, `For ${age(now - silentSince.at)}. ${told === undefined ? '' : 'What is shown below is from before. '}It is asked again every ${counted(everyMs / 1000, 'second')}.`)
+  if (silentSince !== undefined) {
+    write(
+      silence,
+      `For ${age(now - silentSince.at)}. ${
+        told === undefined ? '' : 'What is shown below is from before. '
+      }It is asked again every ${counted(everyMs / 1000, 'second')}.`
+    )
+  }
   if (told === undefined) return
   write(byId('updated'), `told ${ago(now - toldAt)}`)
   showPosition(told.position, now - toldAt)
 }
 
-document.addEventListener('visibilitychange', () => { ask() })
+document.addEventListener('visibilitychange', () => {
+  ask()
+})
 new ResizeObserver(([{ contentRect: { width } }]) => {
   // A drawing has no width of its own to give way; its height changes nothing here.
   if (width === drawnWidth || told === undefined) return
   drawnWidth = width
-  requestAnimationFrame(() => { showTraffic(trafficOf(told.recent), told.varve?.mode === 'observe') })
+  requestAnimationFrame(() => {
+    showTraffic(trafficOf(told.recent), told.varve?.mode === 'observe')
+  })
 }).observe(byId('chart'))
 setInterval(tick, 1000)
 ask()

@@ -30,7 +30,10 @@ export function counted (count, one, many = `${one}s`) {
   return `${grouped(count)} ${String(count) === '1' ? one : many}`
 }
 
-/** A share, where there is anything to have a share of: what is not quite all is never called all, nor what is not quite nothing nothing. */
+/**
+ * A share, where there is anything to have a share of: what is not quite all is never called all, nor what is not quite
+ * nothing nothing.
+ */
 export function percent (part, all) {
   if (!(all > 0)) return undefined
   const share = Math.floor(part / all * 1000) / 10
@@ -68,7 +71,8 @@ export function ago (ms) {
 /** A size in the memory of a machine. */
 export function bytes (count) {
   if (typeof count !== 'number' || !Number.isFinite(count)) return 'unknown'
-  const [size, unit] = [[1024 ** 3, 'GB'], [1024 ** 2, 'MB'], [1024, 'KB']].find(([least]) => count >= least) ?? [1, 'bytes']
+  const [size, unit] = [[1024 ** 3, 'GB'], [1024 ** 2, 'MB'], [1024, 'KB']].find(([least]) => count >= least) ??
+    [1, 'bytes']
   return size === 1 ? counted(count, 'byte') : `${three.format(count / size)}\u00a0${unit}`
 }
 

@@ -14,10 +14,15 @@ const mostLooks = 10
 const [opening, comma, closing] = [Buffer.from('['), Buffer.from(','), Buffer.from(']')]
 
 /**
- * A page whose events all stand in kept pages of its stream, in the bytes that they have there; undefined where one is missing. All parts are
- * of one release, one that is not gone where that can be had, since no node would mix what two releases render (law 8).
+ * A page whose events all stand in kept pages of its stream, in the bytes that they have there; undefined where one is
+ * missing. All parts are of one release, one that is not gone where that can be had, since no node would mix what two
+ * releases render (law 8).
  */
-export function joinedPage (memory: Memory, wanted: WantedPage, isGone: (release: string) => boolean): Entry | undefined {
+export function joinedPage (
+  memory: Memory,
+  wanted: WantedPage,
+  isGone: (release: string) => boolean
+): Entry | undefined {
   for (let look = 0; look < mostLooks; look++) {
     const chosen = partsFor(memory.pagesWith(wanted.stream, wanted), wanted, isGone)
     if (chosen === undefined) return undefined
@@ -28,7 +33,11 @@ export function joinedPage (memory: Memory, wanted: WantedPage, isGone: (release
   return undefined
 }
 
-function partsFor (pages: readonly ListedPage[], wanted: EventRange, isGone: (release: string) => boolean): ListedPage[] | undefined {
+function partsFor (
+  pages: readonly ListedPage[],
+  wanted: EventRange,
+  isGone: (release: string) => boolean
+): ListedPage[] | undefined {
   const joinable = pages.filter(({ isJoinable }) => isJoinable)
   const releases = new Set(joinable.map(({ release }) => release).filter(release => release !== undefined))
   const gone = [...releases].filter(isGone)
@@ -54,7 +63,12 @@ function join (entries: readonly Entry[], { stream, key, first, last }: WantedPa
     const from = Number(first - page.first) + count
     const to = Number((last < page.last ? last : page.last) - page.first) + 1
     const begins = page.offsets.subarray(from, to + 1)
-    const [start = 0, second = 0, lastStart = 0, end = 0] = [begins[0], begins[1], begins[begins.length - 2], begins[begins.length - 1]]
+    const [start = 0, second = 0, lastStart = 0, end = 0] = [
+      begins[0],
+      begins[1],
+      begins[begins.length - 2],
+      begins[begins.length - 1]
+    ]
     const lowest = versionAt(body, start, second - 1)
     // A node's own page in which versions fall is not kept either.
     if (lowest === undefined || (versionBefore !== undefined && lowest < versionBefore)) return undefined

@@ -12,18 +12,31 @@ export function askedAs ({ page, path }: Read, chain: Chain): StreamEvents | und
   return page && { stream: pagesOf(chain, path), ...eventsOf(page) }
 }
 
-/** Under which key, and as which events of which stream, a full page is kept: by whichever path it came, under the name of its stream, where its guid tells that. */
-export function filedAs (read: Read, chain: Chain, page: EventPage | undefined): { readonly key: string, readonly range: PageRange } | undefined {
+/**
+ * Under which key, and as which events of which stream, a full page is kept: by whichever path it came, under the name
+ * of its stream, where its guid tells that.
+ */
+export function filedAs (
+  read: Read,
+  chain: Chain,
+  page: EventPage | undefined
+): { readonly key: string, readonly range: PageRange } | undefined {
   if (page?.stream === undefined || read.page === undefined) return undefined
   const stream = pagesOf(chain, page.stream)
   return { key: pageKeyOf(stream, read.page), range: { stream, ...eventsOf(read.page), offsets: page.offsets } }
 }
 
 /**
- * What is kept of a page of events: the page itself, or one put together from others of its stream, by whichever path and with whatever start and
- * limit they came. What was put together is kept as it is, in a small share of the tier: given again it costs nothing, has its coded forms, and can be read afresh like any other.
+ * What is kept of a page of events: the page itself, or one put together from others of its stream, by whichever path
+ * and with whatever start and limit they came. What was put together is kept as it is, in a small share of the tier:
+ * given again it costs nothing, has its coded forms, and can be read afresh like any other.
  */
-export function lookUpPage (parts: Parts, read: Read, page: NonNullable<Read['page']>, keys: ReadKeys): Entry | undefined {
+export function lookUpPage (
+  parts: Parts,
+  read: Read,
+  page: NonNullable<Read['page']>,
+  keys: ReadKeys
+): Entry | undefined {
   const { memory, tracker: { chain } } = parts
   // Of a stream that no guid names a page is kept for its own path alone.
   const own = memory.get(keys.value)
@@ -38,7 +51,11 @@ export function lookUpPage (parts: Parts, read: Read, page: NonNullable<Read['pa
 }
 
 /** Whether a page of so many events is one that a node would give. */
-export function mayJoin ({ pageLimit }: Pick<Parts, 'pageLimit'>, chain: Chain, { limit }: NonNullable<Read['page']>): boolean {
+export function mayJoin (
+  { pageLimit }: Pick<Parts, 'pageLimit'>,
+  chain: Chain,
+  { limit }: NonNullable<Read['page']>
+): boolean {
   return limit > 0n && pageLimit.allows(spaceOf(chain), limit)
 }
 

@@ -26,8 +26,15 @@ export interface SoughtPage {
   readonly stream: string
 }
 
-/** Looks for a page, or for those that have its events between them: each is kept for as long as it is kept there, and what is asked for is had of them as ever. */
-export async function recallPage (parts: Parts, shared: Shared, { read, page, keys, chain, stream }: SoughtPage): Promise<Entry | undefined> {
+/**
+ * Looks for a page, or for those that have its events between them: each is kept for as long as it is kept there, and
+ * what is asked for is had of them as ever.
+ */
+export async function recallPage (
+  parts: Parts,
+  shared: Shared,
+  { read, page, keys, chain, stream }: SoughtPage
+): Promise<Entry | undefined> {
   const wanted = eventsOf(page)
   // No node gives any such page.
   if (page.limit === 0n || wanted.last > maxU64) return undefined
@@ -38,7 +45,9 @@ export async function recallPage (parts: Parts, shared: Shared, { read, page, ke
     const range = parts.tracker.hear(stored.stamped) ? rangeOfPage(stored, chain, stream) : undefined
     const entry = range && entryFrom(parts, { stored, ttlMs }, { page: range })
     // What was purged while it was on its way may be this.
-    if (range === undefined || entry === undefined || parts.forgetting.hasMeant(entry, purges, askedAs(read, chain))) continue
+    if (range === undefined || entry === undefined || parts.forgetting.hasMeant(entry, purges, askedAs(read, chain))) {
+      continue
+    }
     parts.memory.set(entry)
     parts.pageLimit.gaveAll(spaceOf(chain), range.last - range.first + 1n)
   }
@@ -48,7 +57,10 @@ export async function recallPage (parts: Parts, shared: Shared, { read, page, ke
 // Whatever its key says, it is given as a part of others for what stands in it.
 function rangeOfPage ({ key, body }: Stored, chain: Chain, stream: string): PageRange | undefined {
   const page = readEventPage(body)
-  if (page?.first === undefined || page.last === undefined || page.stream === undefined || !page.isContiguous || pagesOf(chain, page.stream) !== stream) return undefined
+  if (
+    page?.first === undefined || page.last === undefined || page.stream === undefined || !page.isContiguous ||
+    pagesOf(chain, page.stream) !== stream
+  ) return undefined
   const range = { stream, first: page.first, last: page.last, offsets: page.offsets }
   return keyOfPage(stream, range) === key ? range : undefined
 }

@@ -13,8 +13,8 @@ export interface StreamName {
 }
 
 /**
- * To which stream the path of a handle leads: a handle can be destroyed and made anew with another stream (facts, section 6, catch 5), so this is
- * believed for a while, and the next answer that shows another is believed instead.
+ * To which stream the path of a handle leads: a handle can be destroyed and made anew with another stream (facts,
+ * section 6, catch 5), so this is believed for a while, and the next answer that shows another is believed instead.
  */
 export class StreamNames {
   readonly #names = new LRUCache<string, StreamName>({ max: maxNames })
@@ -46,7 +46,12 @@ export class StreamNames {
     if (readAt < (this.#gone.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) return
     this.#gone.delete(path)
     const isNew = known?.stream !== stream
-    this.#names.set(path, { stream, readAt, expiresAtMs: this.#now() + ttlMs, sharedUntilMs: isNew ? -Infinity : known.sharedUntilMs })
+    this.#names.set(path, {
+      stream,
+      readAt,
+      expiresAtMs: this.#now() + ttlMs,
+      sharedUntilMs: isNew ? -Infinity : known.sharedUntilMs
+    })
     if (isNew) this.#onChanged()
   }
 

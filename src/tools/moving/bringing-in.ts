@@ -48,13 +48,20 @@ const lookEveryMs = 1000
 const lastLookAfterMs = 300
 
 /** Writes the entries of a file that was inspected to Redis, where it has none under their keys. */
-export async function bringIn (reader: ExportReader, inspected: Inspected, target: Target, brought: BroughtIn): Promise<void> {
+export async function bringIn (
+  reader: ExportReader,
+  inspected: Inspected,
+  target: Target,
+  brought: BroughtIn
+): Promise<void> {
   const { shelf: { patience, now }, purged } = target
   let lookedAt = now()
   let entries: Moved[] = []
   const write = async (): Promise<void> => {
     const started = now()
-    await Promise.all(entries.map(async entry => { brought[await writeOne(entry, inspected, target, brought)]++ }))
+    await Promise.all(entries.map(async entry => {
+      brought[await writeOne(entry, inspected, target, brought)]++
+    }))
     await patience.rest(entries.length, now() - started)
     entries = []
     if (now() - lookedAt < lookEveryMs) return
@@ -76,37 +83,60 @@ export async function bringIn (reader: ExportReader, inspected: Inspected, targe
 async function look ({ shelf, purged, chain }: Target): Promise<void> {
   const newest = await newestGeneration(shelf, chain.id)
   if (newest === undefined) throw new Error('Redis has lost meanwhile what was known of the chain')
-  if (newest !== chain.generation) throw new Error(`replicas went over to generation ${newest} meanwhile, since everything was purged, or since their nodes have another chain: they do not read what was written before`)
+  if (newest !== chain.generation) {
+    throw new Error(
+      `replicas went over to generation ${newest} meanwhile, since everything was purged, or since their ` +
+        'nodes have another chain: they do not read what was written before'
+    )
+  }
   await purged.look()
 }
 
-async function writeOne (entry: Moved, { head, purges }: Inspected, { shelf, index, pages, purged, ttlMs, longestBody, chain }: Target, brought: BroughtIn): Promise<Outcome> {
+async function writeOne (
+  entry: Moved,
+  { head, purges }: Inspected,
+  { shelf, index, pages, purged, ttlMs, longestBody, chain }: Target,
+  brought: BroughtIn
+): Promise<Outcome> {
   const { patience, prefix, wallClockMs } = shelf
   const from = { id: head.chainId, generation: head.generation }
   const checked = await check(entry, { chain: from, head: head.head, longestBody }).catch((error: unknown) => {
     if (error instanceof TooLong) return undefined
-    throw error instanceof CorruptEntry ? new Error('the file has changed since it was checked: import once more') : error
+    throw error instanceof CorruptEntry
+      ? new Error('the file has changed since it was checked: import once more')
+      : error
   })
   if (checked === undefined) return 'tooLong'
   const { name, stored: { range }, block: before, page: pageBefore } = checked
   const key = spaceOf(chain) + name
   const { block, page } = entryKeyOf(key, chain) ?? {}
   if (range !== undefined && !index.takes(range)) return 'tooLong'
-  if (purges.some(purge => isToForget(purge, { key: entry.key, range, blocks: before?.blocks, page: pageBefore })) || purged.has({ key, range, blocks: block?.blocks, page })) return 'purged'
+  if (
+    purges.some(purge => isToForget(purge, { key: entry.key, range, blocks: before?.blocks, page: pageBefore })) ||
+    purged.has({ key, range, blocks: block?.blocks, page })
+  ) return 'purged'
   // The clock of this machine may be behind that of the other.
   const passedMs = Math.max(0, wallClockMs() - head.begunAtMs)
   const leftMs = Math.floor(Math.min(ttlMs, (entry.ttlMs ?? Infinity) - passedMs))
   if (leftMs < 1) return 'expired'
   const value = keyedAnew(entry.value, key)
-  const filed = block === undefined || range === undefined ? undefined : await patience.ask('find', async client => await index.find(client, block.blocks, range.first))
+  const filed = block === undefined || range === undefined
+    ? undefined
+    : await patience.ask('find', async client => await index.find(client, block.blocks, range.first))
   // What replicas have learned of these versions stands.
   if (filed?.blocks.some(({ height }) => height !== block?.height) === true) return 'there'
   const answer = await patience.ask('set', async client => await client.set(prefix + key, value, 'PX', leftMs, 'NX'))
   if (answer !== null) brought.bytes += value.length
   // After the entry, and also where an earlier run came no further than that.
   if (block !== undefined && range !== undefined && (filed?.blocks.length === 0 || filed?.isTorn === true)) {
-    await patience.ask('index', async client => { await index.add(client, block.blocks, range, block.height) })
+    await patience.ask('index', async client => {
+      await index.add(client, block.blocks, range, block.height)
+    })
   }
-  if (page !== undefined && answer !== null) await patience.ask('index', async client => { await pages.add(client, page.stream, page, leftMs) })
+  if (page !== undefined && answer !== null) {
+    await patience.ask('index', async client => {
+      await pages.add(client, page.stream, page, leftMs)
+    })
+  }
   return answer === null ? 'there' : 'written'
 }

@@ -3,7 +3,10 @@ import { createHash } from 'node:crypto'
 /** The bytes come to an end before what they began. */
 export class EndsEarly extends Error {}
 
-/** Takes bytes off a stream as they are needed. What is taken is never longer than what has come, whatever a length in it claims. */
+/**
+ * Takes bytes off a stream as they are needed. What is taken is never longer than what has come, whatever a length in
+ * it claims.
+ */
 export class ByteSource {
   readonly #chunks: AsyncIterator<Buffer>
   readonly #hash = createHash('sha256')

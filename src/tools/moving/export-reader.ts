@@ -22,9 +22,13 @@ export class ExportReader {
   async head (): Promise<ExportHead> {
     return await this.#whole(async () => {
       // Cut off in here it is still known for what it is.
-      for (const byte of signature) if ((await this.#source.take(1))[0] !== byte) throw new Refused('this is no export of varve')
+      for (const byte of signature) {
+        if ((await this.#source.take(1))[0] !== byte) throw new Refused('this is no export of varve')
+      }
       const format = await this.#u8()
-      if (format > fileFormat) throw new Refused(`the file has format ${format}, which this varve does not know: bring it in with a newer one`)
+      if (format > fileFormat) {
+        throw new Refused(`the file has format ${format}, which this varve does not know: bring it in with a newer one`)
+      }
       if (format !== fileFormat) throw new Refused('the file is damaged: no such format')
       const head = headIn(await this.#text())
       if (head === undefined) throw new Refused('the file is damaged: its head is not what was written')
@@ -62,8 +66,12 @@ export class ExportReader {
     const entries = (await this.#source.take(8)).readBigUInt64BE()
     const digest = this.#source.digest
     const written = await this.#source.take(digest.length)
-    if (!written.equals(digest)) throw new Refused('the file is damaged: it has not the digest that it was written with')
-    if (entries !== this.#entries) throw new Refused(`the file is damaged: it has ${this.#entries} entries and claims ${entries}`)
+    if (!written.equals(digest)) {
+      throw new Refused('the file is damaged: it has not the digest that it was written with')
+    }
+    if (entries !== this.#entries) {
+      throw new Refused(`the file is damaged: it has ${this.#entries} entries and claims ${entries}`)
+    }
     if (!await this.#source.isAtEnd()) throw new Refused('the file is damaged: it goes on after its end')
   }
 
@@ -82,7 +90,11 @@ export class ExportReader {
       return await read()
     } catch (error) {
       if (!(error instanceof EndsEarly)) throw error
-      throw new Refused(this.#source.at === 0 ? 'the file is empty' : `the file was cut off: it ends after ${this.#source.at} bytes, before its own end`)
+      throw new Refused(
+        this.#source.at === 0
+          ? 'the file is empty'
+          : `the file was cut off: it ends after ${this.#source.at} bytes, before its own end`
+      )
     }
   }
 }
@@ -91,7 +103,10 @@ function headIn (text: string): ExportHead | undefined {
   const value = unseal(text) as Partial<Record<keyof ExportHead, unknown>> | null | undefined
   const known = generationIn(text)
   const { chainId, generation, begunAtMs } = value ?? {}
-  if (known === undefined || !isWhole(chainId, 255) || !isWhole(generation, 999_999_999_999_999) || !isWhole(begunAtMs, Number.MAX_SAFE_INTEGER)) return undefined
+  if (
+    known === undefined || !isWhole(chainId, 255) || !isWhole(generation, 999_999_999_999_999) ||
+    !isWhole(begunAtMs, Number.MAX_SAFE_INTEGER)
+  ) return undefined
   return { chainId, generation, begunAtMs, anchors: known.anchors, head: known.head }
 }
 

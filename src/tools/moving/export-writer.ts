@@ -4,7 +4,10 @@ import { seal } from '../../cluster/seal.js'
 import { type Purge } from '../../chain/words.js'
 import { endless, type ExportHead, fileFormat, type Moved, partMarks, signature } from './words.js'
 
-/** Writes an export: a head, entries one after another, and an end without which it is not whole. docs/moving-a-cache.md has the form. */
+/**
+ * Writes an export: a head, entries one after another, and an end without which it is not whole. docs/moving-a-cache.md
+ * has the form.
+ */
 export class ExportWriter {
   readonly #write: (bytes: Buffer) => Promise<void>
   readonly #hash = createHash('sha256')

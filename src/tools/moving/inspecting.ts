@@ -14,7 +14,10 @@ export interface Inspected {
 // As many as a log of purges holds, from before and after a run of them.
 const mostPurges = 512
 
-/** Reads a file to its end, and refuses it where anything in it is not what was written; `onEntry` is told of each entry that is. */
+/**
+ * Reads a file to its end, and refuses it where anything in it is not what was written; `onEntry` is told of each entry
+ * that is.
+ */
 export async function inspect (reader: ExportReader, longestBody: number, onEntry: () => void): Promise<Inspected> {
   const head = await reader.head()
   const bounds = { chain: { id: head.chainId, generation: head.generation }, head: head.head, longestBody }
@@ -27,7 +30,13 @@ export async function inspect (reader: ExportReader, longestBody: number, onEntr
     await check(part.entry, bounds).catch((error: unknown) => {
       // Left out later.
       if (error instanceof TooLong) return
-      throw error instanceof CorruptEntry ? new Refused(`the file is damaged: an entry of it, number ${entries + 1}, is not what was kept under its key (${error.message})`) : error
+      throw error instanceof CorruptEntry
+        ? new Refused(
+          `the file is damaged: an entry of it, number ${
+            entries + 1
+          }, is not what was kept under its key (${error.message})`
+        )
+        : error
     })
     entries++
     onEntry()

@@ -28,19 +28,29 @@ const mostPerSecond = 1_000_000
 /** Loads the configuration of a command that is nothing without a Redis. */
 export function configOf ({ config: file, redis, upstream }: ShelfFlags, io: Io): Config {
   const { config } = loadConfig(io.environment, { config: file, redis, upstream })
-  if (!isShared(config)) throw new UsageError('no Redis is named: give --redis URL, or --config FILE with the configuration that varve runs with')
+  if (!isShared(config)) {
+    throw new UsageError(
+      'no Redis is named: give --redis URL, or --config FILE with the configuration that varve runs with'
+    )
+  }
   return config
 }
 
 /** How many entries a second are allowed. */
 export function rateOf ({ rate }: ShelfFlags): number | undefined {
   if (rate === undefined) return undefined
-  if (!/^[1-9][0-9]{0,6}$/.test(rate) || Number(rate) > mostPerSecond) throw new UsageError(`--rate expects a whole number from 1 to ${mostPerSecond}, got ${rate}`)
+  if (!/^[1-9][0-9]{0,6}$/.test(rate) || Number(rate) > mostPerSecond) {
+    throw new UsageError(`--rate expects a whole number from 1 to ${mostPerSecond}, got ${rate}`)
+  }
   return Number(rate)
 }
 
 /** Connects to Redis; fails where it does not answer. */
-export async function openShelf (config: Config, perSecond: number | undefined, signal: AbortSignal): Promise<OpenShelf> {
+export async function openShelf (
+  config: Config,
+  perSecond: number | undefined,
+  signal: AbortSignal
+): Promise<OpenShelf> {
   const { keyPrefix, ttlSeconds } = config.cache.redis
   const now = (): number => performance.now()
   const prefix = storePrefix(keyPrefix)

@@ -38,14 +38,16 @@ export class Patience {
   /** Fails with a sentence when it has tried for long enough. */
   async ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>): Promise<T> {
     const { link, signal, pausesMs = waits } = this.#options
-    for (let tried = 0; ; tried++) {
+    for (let tried = 0;; tried++) {
       if (signal.aborted) throw new Ended('ended')
       try {
         return await link.ask(operation, work)
       } catch (error) {
         const { message } = error as Error
         const pauseMs = pausesMs[tried]
-        if (pauseMs === undefined || settled.test(message) || (message.startsWith('OOM') && tried === triesWhereFull)) throw new Error(sentenceOf(message, link), { cause: error })
+        if (pauseMs === undefined || settled.test(message) || (message.startsWith('OOM') && tried === triesWhereFull)) {
+          throw new Error(sentenceOf(message, link), { cause: error })
+        }
         await pause(pauseMs, undefined, { signal }).catch(() => {})
       }
     }
@@ -60,7 +62,9 @@ export class Patience {
 }
 
 function sentenceOf (message: string, link: RedisLink): string {
-  if (message.startsWith('OOM')) return `Redis is full: ${message}; give it more room, or the maxmemory-policy allkeys-lru`
+  if (message.startsWith('OOM')) {
+    return `Redis is full: ${message}; give it more room, or the maxmemory-policy allkeys-lru`
+  }
   if (settled.test(message) || message.startsWith('READONLY')) return `Redis refuses: ${message}`
   return link.isUp ? `Redis does not answer: ${message}` : `Redis ${link.fault}: ${link.lastError}`
 }

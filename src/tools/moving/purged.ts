@@ -23,7 +23,10 @@ export class Purged {
     return this.#purges.some(purge => isToForget(purge, entry))
   }
 
-  /** Looks at the log again; what was purged since the last look may have been brought in after that, and is forgotten once more. */
+  /**
+   * Looks at the log again; what was purged since the last look may have been brought in after that, and is forgotten
+   * once more.
+   */
   async look (): Promise<void> {
     const { patience, purges: log } = this.#shelf
     const { purges, isFull } = await patience.ask('control', async () => await log.read(this.#chainId))
@@ -32,7 +35,16 @@ export class Purged {
     this.#isFirst = false
     this.#purges = [...since, ...this.#purges]
     if (isFirst) return
-    if (isFull && since.length === purges.length) throw new Error(`more than ${maxPurges} purges came meanwhile, and what was brought in may be of them: purge everything, or purge those once more`)
-    for (const purge of since) await patience.ask('delete', async () => { await this.#store.forget(purge) })
+    if (isFull && since.length === purges.length) {
+      throw new Error(
+        `more than ${maxPurges} purges came meanwhile, and what was brought in may be of them: purge ` +
+          'everything, or purge those once more'
+      )
+    }
+    for (const purge of since) {
+      await patience.ask('delete', async () => {
+        await this.#store.forget(purge)
+      })
+    }
   }
 }

@@ -18,6 +18,8 @@ const chainIds = [...Array(256).keys()]
 
 /** The chains that replicas have told of there. */
 export async function chainsIn ({ control, patience }: Shelf): Promise<number[]> {
-  const found = await Promise.all(chainIds.map(async id => await patience.ask('control', async () => await control.has(id))))
+  const found = await Promise.all(
+    chainIds.map(async id => await patience.ask('control', async () => await control.has(id)))
+  )
   return chainIds.filter(id => found[id])
 }

@@ -34,7 +34,12 @@ export async function newestOf ({ control, patience }: Shelf, chainId: number): 
   const [newest] = candidatesIn(await patience.ask('control', async () => await control.read(chainId)))
   if (newest === undefined) throw new Refused(`Redis has nothing of chain ${chainId}`)
   const [generation, known] = newest
-  if (known.anchors.length === 0) throw new Refused(`nothing is known by which chain ${chainId} could be told from another of its name: have a varve run with a node that serves blocks by height, for some seconds`)
+  if (known.anchors.length === 0) {
+    throw new Refused(
+      `nothing is known by which chain ${chainId} could be told from another of its name: have a varve run ` +
+        'with a node that serves blocks by height, for some seconds'
+    )
+  }
   return { chain: { id: chainId, generation }, known }
 }
 
@@ -43,11 +48,19 @@ export async function takeOut (shelf: Shelf, wanted: Wanted, writer: ExportWrite
   const { prefix, patience, now, wallClockMs } = shelf
   const { chain, known: { anchors, head } } = wanted
   const purgedBefore = await purgesOf(shelf, chain)
-  await writer.begin({ chainId: chain.id, generation: chain.generation, begunAtMs: Math.floor(wallClockMs()), anchors, head })
+  await writer.begin({
+    chainId: chain.id,
+    generation: chain.generation,
+    begunAtMs: Math.floor(wallClockMs()),
+    anchors,
+    head
+  })
   let started = now()
   for await (const { keys, share } of scan(async work => await patience.ask('find', work), prefix + spaceOf(chain))) {
     const before = taken.share
-    const own = [...new Set(keys)].map(key => key.slice(prefix.length)).filter(key => entryKeyOf(key, chain) !== undefined)
+    const own = [...new Set(keys)].map(key => key.slice(prefix.length)).filter(key =>
+      entryKeyOf(key, chain) !== undefined
+    )
     for (let at = 0; at < own.length; at += atOnce) {
       const some = own.slice(at, at + atOnce)
       for (const entry of await Promise.all(some.map(async key => await find(shelf, wanted, key, taken)))) {
@@ -66,8 +79,16 @@ export async function takeOut (shelf: Shelf, wanted: Wanted, writer: ExportWrite
 }
 
 /** An entry with its life, where it is what was written there. */
-async function find ({ prefix, patience }: Shelf, { chain, known, longestBody }: Wanted, key: string, taken: TakenOut): Promise<Moved | undefined> {
-  const [value, ttlMs] = await patience.ask('get', async client => await Promise.all([client.getBuffer(prefix + key), client.pttl(prefix + key)]))
+async function find (
+  { prefix, patience }: Shelf,
+  { chain, known, longestBody }: Wanted,
+  key: string,
+  taken: TakenOut
+): Promise<Moved | undefined> {
+  const [value, ttlMs] = await patience.ask(
+    'get',
+    async client => await Promise.all([client.getBuffer(prefix + key), client.pttl(prefix + key)])
+  )
   // It has been forgotten since it was seen.
   if (value === null || ttlMs === -2) return undefined
   try {
@@ -90,6 +111,8 @@ async function purgedSince (shelf: Shelf, { id, generation }: Chain, before: Rea
   const { purges, isFull } = await shelf.patience.ask('control', async () => await shelf.purges.read(id))
   const since = purges.filter(purge => !before.has(purge.id))
   const now = await newestOf(shelf, id)
-  if (now.chain.generation !== generation || (isFull && since.length === purges.length)) throw new Refused('so much was purged meanwhile that nobody can say what: export once more')
+  if (now.chain.generation !== generation || (isFull && since.length === purges.length)) {
+    throw new Refused('so much was purged meanwhile that nobody can say what: export once more')
+  }
   return since
 }

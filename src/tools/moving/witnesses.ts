@@ -7,7 +7,7 @@ import { namedIn } from '../../app/nodes.js'
 
 /** A node that a command asks for its chain. */
 export interface OpenWitness extends Witness {
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 const longestAnswer = 1024 * 1024
@@ -20,7 +20,9 @@ export function witnessesOf (config: Config, now: () => number): OpenWitness[] {
       name: upstream.name,
       readHead: async () => await readHead(async question => await node.ask(question)),
       readBlock: async height => await readFinalBlock(async question => await node.ask(question), height),
-      close: async () => { await node.close() }
+      close: async () => {
+        await node.close()
+      }
     }
   })
 }

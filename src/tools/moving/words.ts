@@ -1,6 +1,9 @@
 import { type Purge, type KnownGeneration } from '../../chain/words.js'
 
-/** What an export says of itself: the chain and generation that its keys are of, what that chain is known by, and when it was begun by the wall clock. */
+/**
+ * What an export says of itself: the chain and generation that its keys are of, what that chain is known by, and when
+ * it was begun by the wall clock.
+ */
 export interface ExportHead extends Pick<KnownGeneration, 'anchors' | 'head'> {
   readonly chainId: number
   readonly generation: number

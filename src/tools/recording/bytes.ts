@@ -24,7 +24,10 @@ export function bytesOf ({ body, base64 }: WrittenBytes): Buffer {
   return base64 === undefined ? Buffer.from(body ?? '') : Buffer.from(base64, 'base64')
 }
 
-/** The bytes that a coding stands for, as far as they came; undefined where it is another coding, they are none of it, or are more than so many. */
+/**
+ * The bytes that a coding stands for, as far as they came; undefined where it is another coding, they are none of it,
+ * or are more than so many.
+ */
 export function decoded (bytes: Buffer, coding: string, most: number): Buffer | undefined {
   const decode = decoders[coding.trim().toLowerCase()]
   try {
@@ -38,6 +41,7 @@ const soFar = { finishFlush: constants.Z_SYNC_FLUSH }
 const decoders: Readonly<Record<string, (bytes: Buffer, maxOutputLength: number) => Buffer>> = {
   gzip: (bytes, maxOutputLength) => gunzipSync(bytes, { maxOutputLength, ...soFar }),
   deflate: (bytes, maxOutputLength) => inflateSync(bytes, { maxOutputLength, ...soFar }),
-  br: (bytes, maxOutputLength) => brotliDecompressSync(bytes, { maxOutputLength, finishFlush: constants.BROTLI_OPERATION_FLUSH }),
+  br: (bytes, maxOutputLength) =>
+    brotliDecompressSync(bytes, { maxOutputLength, finishFlush: constants.BROTLI_OPERATION_FLUSH }),
   identity: bytes => bytes
 }

@@ -12,6 +12,8 @@ export class FewLines {
   add (text: string): void {
     if (this.#said.size > most || this.#said.has(text)) return
     this.#said.add(text)
-    this.#say(this.#said.size > most ? '  ... and more like these, which are counted and not told one by one\n' : `  ${text}\n`)
+    this.#say(
+      this.#said.size > most ? '  ... and more like these, which are counted and not told one by one\n' : `  ${text}\n`
+    )
   }
 }

@@ -8,8 +8,14 @@ export const form = { name: 'varve-recording', version: 1 } as const
 const method = z.string('expected a method').regex(/^[A-Z][A-Z-]{0,31}$/, 'expected a method, such as GET')
 const target = z.string('expected a target').regex(/^\/[\x21-\x7e]*$/, 'expected a target from / on, such as /v1')
 const name = z.string('expected a header name').regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
-const value = z.string('expected a header value').regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
-const headers = z.array(z.tuple([name, value], 'expected a name and a value'), 'expected a list of header lines, each ["name", "value"]')
+const value = z.string('expected a header value').regex(
+  /^[\t\x20-\x7e\x80-\xff]*$/,
+  'expected a header value without line breaks'
+)
+const headers = z.array(
+  z.tuple([name, value], 'expected a name and a value'),
+  'expected a list of header lines, each ["name", "value"]'
+)
 const ms = z.number('expected a number of milliseconds').min(0, 'expected a number of milliseconds')
 
 const bytes = {
@@ -23,7 +29,10 @@ const bytes = {
 
 const request = z.strictObject({ method, target, headers, ...bytes }, 'expected a request')
 const answer = z.strictObject({
-  status: z.int('expected a status').min(200, 'expected a status from 200 to 999').max(999, 'expected a status from 200 to 999'),
+  status: z.int('expected a status').min(200, 'expected a status from 200 to 999').max(
+    999,
+    'expected a status from 200 to 999'
+  ),
   headers,
   ...bytes,
   /** Who ended it within its body. */
@@ -32,7 +41,10 @@ const answer = z.strictObject({
 
 const head = z.strictObject({
   form: z.literal(form.name, `expected "${form.name}"`),
-  version: z.literal(form.version, `expected ${form.version}: a file of another release of varve may have another form`),
+  version: z.literal(
+    form.version,
+    `expected ${form.version}: a file of another release of varve may have another form`
+  ),
   /** When it was begun. */
   made: z.iso.datetime('expected a time such as 2026-11-22T10:00:00.000Z'),
   /** By which release. */
@@ -48,7 +60,10 @@ const pair = z.strictObject({
   took: ms,
   request,
   answer: answer.optional(),
-  /** No answer began: the connection to the node was lost or not to be had, or nothing came for as long as the client waited. */
+  /**
+   * No answer began: the connection to the node was lost or not to be had, or nothing came for as long as the client
+   * waited.
+   */
   none: z.enum(['lost', 'silent'], 'expected one of lost, silent').optional(),
   /** The system's word for what failed. */
   why: z.string('expected a text').optional()
@@ -93,7 +108,9 @@ function checked<T> (schema: z.ZodType<T>, text: string): Checked<T> {
 }
 
 function inWords (issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys') return `${issue.path.map(key => `${String(key)}.`).join('')}${issue.keys.join(', ')}: unknown member`
+  if (issue.code === 'unrecognized_keys') {
+    return `${issue.path.map(key => `${String(key)}.`).join('')}${issue.keys.join(', ')}: unknown member`
+  }
   return issue.path.length === 0 ? issue.message : `${issue.path.join('.')}: ${issue.message}`
 }
 

@@ -13,7 +13,7 @@ export interface Address {
 export interface Listening {
   readonly url: string
   /** Takes nobody new, and ends what is still under way after so long. */
-  close (graceMs: number): Promise<void>
+  close(graceMs: number): Promise<void>
 }
 
 // No time limits and room for long targets, as nodes have.
@@ -44,10 +44,13 @@ export async function listen ({ host, port }: Address, listener: RequestListener
       const closed = server.listening ? once(server, 'close') : undefined
       // That of an HTTP server would also end each connection whose answer has ended but has not all been taken yet.
       TcpServer.prototype.close.call(server)
-      await within(graceMs, new Promise<void>(resolve => {
-        closing = { quiet: resolve }
-        if (underWay.size === 0) resolve()
-      }))
+      await within(
+        graceMs,
+        new Promise<void>(resolve => {
+          closing = { quiet: resolve }
+          if (underWay.size === 0) resolve()
+        })
+      )
       server.closeAllConnections()
       await closed
     }

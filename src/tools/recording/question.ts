@@ -24,10 +24,15 @@ export function askedIn ({ method, target, headers, ...body }: Pair['request']):
 
 /** What two questions have in common that are the same to the letter, as far as an answer can depend on it. */
 export function exactly ({ method, target, headers, body }: Asked): string {
-  return [method, targetToKeep(target), ...telling.map(name => allOf(headers, name)), body.toString('latin1')].join('\n')
+  return [method, targetToKeep(target), ...telling.map(name => allOf(headers, name)), body.toString('latin1')].join(
+    '\n'
+  )
 }
 
-/** What two questions have in common that mean the same, by the rules by which varve tells reads apart; of a route that it does not know, by the same letters. */
+/**
+ * What two questions have in common that mean the same, by the rules by which varve tells reads apart; of a route that
+ * it does not know, by the same letters.
+ */
 export function inMeaning (asked: Asked): string {
   const { method, headers, body } = asked
   const target = targetToKeep(asked.target)
@@ -36,7 +41,9 @@ export function inMeaning (asked: Asked): string {
   const match = matchEndpoint(target, method)
   if (match === undefined) return plainly
   try {
-    const read = readRequest(match, { method, accept, contentType: valueOf(headers, 'content-type'), body }, { eventsDefault })
+    const read = readRequest(match, { method, accept, contentType: valueOf(headers, 'content-type'), body }, {
+      eventsDefault
+    })
     return [method, keysOf(read, { id: '', generation: '' }).value].join('\n')
   } catch {
     // What varve refuses means to each node what it will.

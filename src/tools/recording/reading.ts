@@ -45,7 +45,9 @@ export async function readRecording (chunks: AsyncIterable<Buffer>): Promise<Rec
     // What follows cannot be read without knowing its form.
     if (mistakes.length === mostMistakes || (number === 1 && head === undefined)) break
   }
-  if (number === 0) mistakes.push({ line: 1, expected: 'expected the first line of a recording, and the file is empty' })
+  if (number === 0) {
+    mistakes.push({ line: 1, expected: 'expected the first line of a recording, and the file is empty' })
+  }
   if (mistakes.length > 0 || head === undefined) throw new NoRecording(mistakes)
   return { ...head, pairs, isTorn }
 }

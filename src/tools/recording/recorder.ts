@@ -56,7 +56,11 @@ export class Recorder {
 
   /** Takes one question. */
   readonly take = (request: IncomingMessage, response: ServerResponse): void => {
-    const passing = this.#pass(request, response).catch(() => { request.socket.destroy() }).finally(() => { this.#underWay.delete(passing) })
+    const passing = this.#pass(request, response).catch(() => {
+      request.socket.destroy()
+    }).finally(() => {
+      this.#underWay.delete(passing)
+    })
     this.#underWay.add(passing)
   }
 
@@ -87,14 +91,18 @@ export class Recorder {
   async #takeIn ({ request, target, sent }: Exchange): Promise<Refusal | undefined> {
     if (!target.startsWith('/')) return new Refusal(400, 'invalid_input', 'the request target is no path')
     for await (const chunk of request as AsyncIterable<Buffer>) sent.add(chunk)
-    return sent.leftOut === undefined ? undefined : new Refusal(413, 'web_framework_error', `the request body cannot be passed on: ${sent.leftOut}`)
+    return sent.leftOut === undefined
+      ? undefined
+      : new Refusal(413, 'web_framework_error', `the request body cannot be passed on: ${sent.leftOut}`)
   }
 
   async #askFor ({ request, response, target, sinceMs, sent }: Exchange): Promise<Outcome> {
     const { upstream, now, longestBody, room, onUnanswered } = this.#options
     const method = String(request.method)
     const gone = new AbortController()
-    response.once('close', () => { if (!response.writableFinished) gone.abort() })
+    response.once('close', () => {
+      if (!response.writableFinished) gone.abort()
+    })
     let answer
     try {
       answer = await upstream.ask({ method, target, lines: linesOf(request), body: sent.bytes }, gone.signal)
@@ -122,18 +130,28 @@ export class Recorder {
     }
   }
 
-  #pairOf ({ request, target, sinceMs, sent, secrets }: Exchange, { headMs, answer, came, broken, none, why }: Outcome): Pair {
+  #pairOf (
+    { request, target, sinceMs, sent, secrets }: Exchange,
+    { headMs, answer, came, broken, none, why }: Outcome
+  ): Pair {
     const lines = linesOf(request)
     return {
       at: inTenths(sinceMs - this.#beganMs),
       ...(headMs !== undefined && { head: inTenths(headMs) }),
       took: inTenths(this.#options.now() - sinceMs),
-      request: { method: String(request.method), target: secrets.out(targetToKeep(target)), headers: secrets.outOf(linesToKeep(lines)), ...secrets.written(sent.bytes, lines) },
+      request: {
+        method: String(request.method),
+        target: secrets.out(targetToKeep(target)),
+        headers: secrets.outOf(linesToKeep(lines)),
+        ...secrets.written(sent.bytes, lines)
+      },
       ...(answer !== undefined && came !== undefined && {
         answer: {
           status: Number(answer.statusCode),
           headers: secrets.outOf(linesOf(answer)),
-          ...(came.leftOut === undefined ? secrets.written(came.bytes, linesOf(answer)) : { leftOut: `${came.leftOut}: ${came.length}` }),
+          ...(came.leftOut === undefined
+            ? secrets.written(came.bytes, linesOf(answer))
+            : { leftOut: `${came.leftOut}: ${came.length}` }),
           ...(broken !== undefined && { broken })
         }
       }),

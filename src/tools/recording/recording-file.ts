@@ -33,15 +33,25 @@ export class RecordingFile {
     this.#handle = handle
   }
 
-  /** Begins one, for nobody else to read: what is asked and answered may be nobody's business though no secret is in it. */
+  /**
+   * Begins one, for nobody else to read: what is asked and answered may be nobody's business though no secret is in it.
+   */
   static async create (options: RecordingFileOptions, head: object): Promise<RecordingFile> {
     const { file, isForced } = options
     const there = await stat(file).catch(() => undefined)
     if (there !== undefined && !there.isFile()) throw new Error(`${file} is no file that could be written`)
-    if (there !== undefined && !isForced) throw new AlreadyThere(`${file} is there already: take another name, or --force to replace it`)
+    if (there !== undefined && !isForced) {
+      throw new AlreadyThere(`${file} is there already: take another name, or --force to replace it`)
+    }
     // Made anew, since an older one may be open to others.
-    if (there !== undefined) await unlink(file).catch((error: Error) => { throw unwritable(file, error) })
-    const handle = await open(file, 'wx', 0o600).catch((error: Error) => { throw unwritable(file, error) })
+    if (there !== undefined) {
+      await unlink(file).catch((error: Error) => {
+        throw unwritable(file, error)
+      })
+    }
+    const handle = await open(file, 'wx', 0o600).catch((error: Error) => {
+      throw unwritable(file, error)
+    })
     const recording = new RecordingFile(options, handle)
     try {
       await recording.#write(lineOf(head))
@@ -93,7 +103,9 @@ export class RecordingFile {
       this.#hasFailed = true
       this.#leftOut++
       onFailure(unwritable(file, error))
-    }).finally(() => { room.give(line.length) })
+    }).finally(() => {
+      room.give(line.length)
+    })
   }
 
   /** Everything is on the disk, or has failed before. */

@@ -46,7 +46,9 @@ export class ReplayedNode {
     const pair = this.#options.tape.answerTo(asked)
     if (pair === undefined) return this.#miss(response, asked, 'it is not in the recording')
     const { answer, none } = pair
-    if (answer?.leftOut !== undefined) return this.#miss(response, asked, `its answer was left out of the recording: ${answer.leftOut}`)
+    if (answer?.leftOut !== undefined) {
+      return this.#miss(response, asked, `its answer was left out of the recording: ${answer.leftOut}`)
+    }
     this.#answered++
     // Nothing came, so nothing does: who asks has its own patience.
     if (none === 'silent') return
@@ -70,13 +72,17 @@ export class ReplayedNode {
     const what = `${method} ${targetToKeep(target)}`
     this.#options.onMissing(what, why)
     const { status, body } = new Refusal(404, 'web_framework_error', `varve replay cannot answer ${what}: ${why}`)
-    response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body)
+    response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(
+      body
+    )
   }
 
   async #waits (ms: number, response: ServerResponse): Promise<void> {
     if (!this.#options.isTimed || ms <= 0) return
     const gone = new AbortController()
-    const leave = (): void => { gone.abort() }
+    const leave = (): void => {
+      gone.abort()
+    }
     response.once('close', leave)
     await pause(ms, undefined, { signal: gone.signal }).catch(() => {})
     response.off('close', leave)
@@ -91,7 +97,12 @@ async function questionIn (request: IncomingMessage): Promise<Asked> {
     // What is longer than any recorded one is not in the recording.
     if (length <= longestBody) chunks.push(chunk)
   }
-  return { method: String(request.method), target: localTarget(String(request.url)), headers: linesOf(request), body: Buffer.concat(chunks) }
+  return {
+    method: String(request.method),
+    target: localTarget(String(request.url)),
+    headers: linesOf(request),
+    body: Buffer.concat(chunks)
+  }
 }
 
 interface Given {
@@ -105,9 +116,13 @@ function inCodingOf (recorded: RecordedAnswer, headers: Lines): Given {
   const { status, headers: lines } = recorded
   const body = bytesOf(recorded)
   const coding = valueOf(lines, 'content-encoding')
-  if (coding === undefined || (valueOf(headers, 'accept-encoding') ?? '').toLowerCase().includes(coding.toLowerCase())) return { status, lines, body }
+  if (
+    coding === undefined || (valueOf(headers, 'accept-encoding') ?? '').toLowerCase().includes(coding.toLowerCase())
+  ) return { status, lines, body }
   const plain = decoded(body, coding, longestBody)
-  return plain === undefined ? { status, lines, body } : { status, lines: lines.filter(([name]) => name.toLowerCase() !== 'content-encoding'), body: plain }
+  return plain === undefined
+    ? { status, lines, body }
+    : { status, lines: lines.filter(([name]) => name.toLowerCase() !== 'content-encoding'), body: plain }
 }
 
 // Who has edited a body has not counted it.

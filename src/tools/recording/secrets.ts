@@ -8,16 +8,37 @@ const mask = '***'
 const shortest = 8
 const longestDecoded = 64 * 1024 * 1024
 
-// What an answer can depend on, and which library asks: an allow-list, since nobody knows under what name somebody sends a key.
-const kept = /^(?:accept|accept-encoding|accept-language|cache-control|content-type|content-length|content-encoding|transfer-encoding|origin|if-none-match|if-modified-since|range|user-agent|access-control-request-(?:method|headers)|x-varve-min-ledger-version|x-(?!(?:forwarded|real|true|original|remote)-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
+// What an answer can depend on, and which library asks: an allow-list, since nobody knows under what name somebody
+// sends a key.
+const kept =
+  /^(?:accept|accept-encoding|accept-language|cache-control|content-type|content-length|content-encoding|transfer-encoding|origin|if-none-match|if-modified-since|range|user-agent|access-control-request-(?:method|headers)|x-varve-min-ledger-version|x-(?!(?:forwarded|real|true|original|remote)-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
 // What an answer has for this client alone, or may repeat of what it was asked with.
-const notKept = /^(?:set-cookie2?|cookie|authorization|proxy-authorization|x-api-key|api-key|.*(?:token|secret|session|password).*)$/
+const notKept =
+  /^(?:set-cookie2?|cookie|authorization|proxy-authorization|x-api-key|api-key|.*(?:token|secret|session|password).*)$/
 const credentials = /^(?:cookie|.*(?:key|token|secret|auth|pass|session|credential|jwt|signature|csrf).*)$/
 // `key` alone, and its like, within a name: no parameter of the nodes has one.
-const secretParameter = /^(?:.*[-_.])?(?:api-?key|key|token|secret|password|auth|signature|sig|jwt|apikey|accesstoken|access_token)$/i
-// What nodes take, and what stands behind /v1 there: under any other name somebody may send a key, and before any other word there may be one.
-const parameters = new Set([...endpoints.flatMap(({ query }) => Object.keys(query)), 'start_version', 'end_version', 'duration_secs', 'estimate_gas_unit_price', 'estimate_max_gas_amount', 'estimate_prioritized_gas_unit_price'])
-const firstWords = new Set(['', '-', 'spec', 'spec.json', 'spec.yaml', 'experimental', ...endpoints.flatMap(({ path: [, word] }) => typeof word === 'string' ? [word] : [])])
+const secretParameter =
+  /^(?:.*[-_.])?(?:api-?key|key|token|secret|password|auth|signature|sig|jwt|apikey|accesstoken|access_token)$/i
+// What nodes take, and what stands behind /v1 there: under any other name somebody may send a key, and before any other
+// word there may be one.
+const parameters = new Set([
+  ...endpoints.flatMap(({ query }) => Object.keys(query)),
+  'start_version',
+  'end_version',
+  'duration_secs',
+  'estimate_gas_unit_price',
+  'estimate_max_gas_amount',
+  'estimate_prioritized_gas_unit_price'
+])
+const firstWords = new Set([
+  '',
+  '-',
+  'spec',
+  'spec.json',
+  'spec.yaml',
+  'experimental',
+  ...endpoints.flatMap(({ path: [, word] }) => typeof word === 'string' ? [word] : [])
+])
 // Numbers, addresses and hashes are of the chain.
 const ofTheChain = /^(?:0x[0-9a-f]+|[0-9]+)$/i
 
@@ -26,7 +47,10 @@ export function linesToKeep (lines: Lines): Lines {
   return lines.filter(([name]) => kept.test(name.toLowerCase()))
 }
 
-/** A target without what it says of who asks: gateways have keys in the query, or in the path before /v1; nodes have nothing there. */
+/**
+ * A target without what it says of who asks: gateways have keys in the query, or in the path before /v1; nodes have
+ * nothing there.
+ */
 export function targetToKeep (target: string): string {
   const [path, search] = halvesOf(target)
   const from = prefixOf(path)
@@ -35,16 +59,23 @@ export function targetToKeep (target: string): string {
   return `${local}?${search.split('&').map(part => parameterIn(part).shown).join('&')}`
 }
 
-/** What a node is reached with that is nobody's business: the path before /v1, where hosted ones have keys, and headers that are not of those that any client sends. */
+/**
+ * What a node is reached with that is nobody's business: the path before /v1, where hosted ones have keys, and headers
+ * that are not of those that any client sends.
+ */
 export function secretsOfUpstream (url: string, headers: Readonly<Record<string, string>>): string[] {
   const { pathname } = new URL(url)
-  const values = Object.entries(headers).flatMap(([name, value]) => kept.test(name.toLowerCase()) ? [] : [value, ...value.split(/\s+/)])
+  const values = Object.entries(headers).flatMap(([name, value]) =>
+    kept.test(name.toLowerCase()) ? [] : [value, ...value.split(/\s+/)]
+  )
   return [...values, ...values.flatMap(inBasic), pathname.replace(/^\/|\/+$/g, ''), ...pathname.split('/')]
 }
 
 /** What a client says of who it is, wherever it says so: an answer may repeat it. */
 export function secretsOf (lines: Lines, target: string): string[] {
-  const inHeaders = lines.filter(([name]) => credentials.test(name.toLowerCase())).flatMap(([, value]) => [value, ...value.split(/[\s;,=]+/)])
+  const inHeaders = lines.filter(([name]) => credentials.test(name.toLowerCase())).flatMap((
+    [, value]
+  ) => [value, ...value.split(/[\s;,=]+/)])
   const [path, search = ''] = halvesOf(target)
   const inQuery = search.split('&').flatMap(part => parameterIn(part).secret ?? [])
   return [...inHeaders, ...inHeaders.flatMap(inBasic), ...(prefixOf(path) ?? path).split('/'), ...inQuery]
@@ -74,7 +105,10 @@ function inBasic (value: string): string[] {
   return [text, text.slice(0, Math.max(at, 0)), text.slice(at + 1)]
 }
 
-/** What stands before the /v1 that a route of nodes follows, since hosted ones may have a /v1 before the key too; undefined where there is none, so that nobody can say what it is. */
+/**
+ * What stands before the /v1 that a route of nodes follows, since hosted ones may have a /v1 before the key too;
+ * undefined where there is none, so that nobody can say what it is.
+ */
 function prefixOf (path: string): string | undefined {
   if (path === '/') return ''
   const places = [...path.matchAll(/\/v1(?=\/|$)/g)].map(({ index }) => index)
@@ -93,7 +127,9 @@ export class Secrets {
   readonly #texts: readonly string[]
 
   constructor (secrets: readonly string[]) {
-    this.#texts = [...new Set(secrets.flatMap(spellingsOf))].filter(text => text.length >= shortest).sort((a, b) => b.length - a.length)
+    this.#texts = [...new Set(secrets.flatMap(spellingsOf))].filter(text => text.length >= shortest).sort((a, b) =>
+      b.length - a.length
+    )
   }
 
   /** A text without them. */
@@ -118,7 +154,14 @@ export class Secrets {
 }
 
 function spellingsOf (secret: string): string[] {
-  return [secret, encodeURIComponent(secret), encodeURI(secret), JSON.stringify(secret).slice(1, -1), Buffer.from(secret).toString('base64'), decodedUri(secret)]
+  return [
+    secret,
+    encodeURIComponent(secret),
+    encodeURI(secret),
+    JSON.stringify(secret).slice(1, -1),
+    Buffer.from(secret).toString('base64'),
+    decodedUri(secret)
+  ]
 }
 
 function decodedUri (text: string): string {

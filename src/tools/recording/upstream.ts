@@ -25,7 +25,8 @@ const longestHead = 262_144
 const reads = /\/v1\/(?:view$|view\?|tables\/)/
 
 /**
- * The node that is recorded. Node's own client, not undici's: every line has to leave as it came and come as it was sent, in its order and spelling, which no library would keep.
+ * The node that is recorded. Node's own client, not undici's: every line has to leave as it came and come as it was
+ * sent, in its order and spelling, which no library would keep.
  */
 export class Upstream {
   readonly #url: URL
@@ -39,9 +40,11 @@ export class Upstream {
     this.#agent = this.#url.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options)
   }
 
-  /** The answer's head, with the body to come; fails with the system's word where none came, and when it is taken back. */
+  /**
+   * The answer's head, with the body to come; fails with the system's word where none came, and when it is taken back.
+   */
   async ask (passed: Passed, signal: AbortSignal): Promise<IncomingMessage> {
-    for (let tries = 1; ; tries++) {
+    for (let tries = 1;; tries++) {
       const asked = this.#askOnce(passed, signal)
       try {
         return await asked.answer
@@ -56,7 +59,10 @@ export class Upstream {
     this.#agent.destroy()
   }
 
-  #askOnce ({ method, target, lines, body }: Passed, signal: AbortSignal): { answer: Promise<IncomingMessage>, isReused: () => boolean } {
+  #askOnce (
+    { method, target, lines, body }: Passed,
+    signal: AbortSignal
+  ): { answer: Promise<IncomingMessage>, isReused: () => boolean } {
     const { protocol, hostname, port, pathname } = this.#url
     const asking = (protocol === 'https:' ? requestHttps : requestHttp)({
       agent: this.#agent,
@@ -71,7 +77,9 @@ export class Upstream {
     const answer = new Promise<IncomingMessage>((resolve, reject) => {
       asking.on('response', came => {
         // Of what only the end of its connection ends, Node takes a reset for the end.
-        asking.on('error', error => { came.destroy(error) })
+        asking.on('error', error => {
+          came.destroy(error)
+        })
         resolve(came)
       })
       asking.on('error', reject)

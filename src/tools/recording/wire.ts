@@ -26,8 +26,9 @@ export function hasBody (method: string | undefined, status: number): boolean {
 }
 
 /**
- * Writes the head of an answer with its own lines and no others, and has the end of the body marked as it was: by its length, by a last chunk, or by the end
- * of the connection, which is how many a gateway does it and no sign that all has come.
+ * Writes the head of an answer with its own lines and no others, and has the end of the body marked as it was: by its
+ * length, by a last chunk, or by the end of the connection, which is how many a gateway does it and no sign that all
+ * has come.
  */
 export function writeHead (response: ServerResponse, status: number, lines: Lines): void {
   const isMarked = valueOf(lines, 'content-length') !== undefined || valueOf(lines, 'transfer-encoding') !== undefined
@@ -38,11 +39,15 @@ export function writeHead (response: ServerResponse, status: number, lines: Line
     response.shouldKeepAlive = false
   }
   response.writeHead(status, endToEnd(lines).flat())
-  // The head leaves at once. Not by flushHeaders, nor with a text: Node would print what is not ASCII in it otherwise than it came.
+  // The head leaves at once. Not by flushHeaders, nor with a text: Node would print what is not ASCII in it otherwise
+  // than it came.
   response.write(Buffer.alloc(0))
 }
 
-/** Breaks an answer off behind what was written of it. Where the end of the connection marks that of the body, only a reset tells that it is not whole. */
+/**
+ * Breaks an answer off behind what was written of it. Where the end of the connection marks that of the body, only a
+ * reset tells that it is not whole.
+ */
 export function breakOff (response: ServerResponse, lines: Lines): void {
   const isMarked = valueOf(lines, 'content-length') !== undefined || valueOf(lines, 'transfer-encoding') !== undefined
   response.write(Buffer.alloc(0), () => {

@@ -50,20 +50,30 @@ export class Asking {
 
   constructor (options: AskingOptions) {
     this.#options = options
-    this.#pool = new Pool(options.url.origin, { connections: options.connections, headersTimeout: answerMs, bodyTimeout: answerMs })
+    this.#pool = new Pool(options.url.origin, {
+      connections: options.connections,
+      headersTimeout: answerMs,
+      bodyTimeout: answerMs
+    })
   }
 
   /** The answer, whatever its status; undefined where the run was ended before it was asked. */
   async ask (wanted: Wanted): Promise<Came | undefined> {
     const { tally, signal } = this.#options
-    for (let tried = 1; ; tried++) {
+    for (let tried = 1;; tried++) {
       await this.#turn()
       if (signal.aborted) return undefined
       const came = await this.#once(wanted).catch((error: unknown) => error as Error)
       if (!(came instanceof Error)) this.#isAnswered = true
       if (!(came instanceof Error) && !passing.has(came.status)) return came
       if (signal.aborted) return undefined
-      if (tried >= (this.#isAnswered ? tries : firstTries)) throw new OutOfReach(`${this.#options.url.origin} ${came instanceof Error ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address` : `answers ${came.status}: ${beginningOf(came)}`}`)
+      if (tried >= (this.#isAnswered ? tries : firstTries)) {
+        throw new OutOfReach(`${this.#options.url.origin} ${
+          came instanceof Error
+            ? `cannot be asked: ${reasonOf(came)}; does varve listen there? --url names another address`
+            : `answers ${came.status}: ${beginningOf(came)}`
+        }`)
+      }
       tally.retries++
       const asked = came instanceof Error ? 0 : restOf(headerOf(came, 'retry-after') ?? '0', undefined, 0)
       await this.#pause(Math.min(longestPauseMs, Math.max(asked, firstPauseMs * 2 ** (tried - 1))))

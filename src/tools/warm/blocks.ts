@@ -67,12 +67,20 @@ export class Blocks implements Warming {
   get resume (): readonly string[] | undefined {
     const { to, transactions } = this.#range
     const left = this.#left
-    return left > to ? undefined : ['--from', String(left), '--to', String(to), ...(transactions ? ['--transactions'] : [])]
+    return left > to
+      ? undefined
+      : ['--from', String(left), '--to', String(to), ...(transactions ? ['--transactions'] : [])]
   }
 
   get lost (): string | undefined {
     const lost = [
-      ...(this.pruned > 0n ? [`${this.pruned} ${this.pruned === 1n ? 'version is' : 'versions are'} below the oldest one that the nodes have, ${this.#oldest}`] : []),
+      ...(this.pruned > 0n
+        ? [
+          `${this.pruned} ${
+            this.pruned === 1n ? 'version is' : 'versions are'
+          } below the oldest one that the nodes have, ${this.#oldest}`
+        ]
+        : []),
       ...(this.#head !== undefined ? [`the chain has got to version ${this.#head}`] : [])
     ]
     return lost.length > 0 ? lost.join('; ') : undefined
@@ -107,7 +115,10 @@ export class Blocks implements Warming {
     for (;;) {
       piece.next += this.#crossed(piece.next, piece.to)
       if (piece.next > piece.to) return true
-      const came = await asking.ask({ method: 'GET', target: `/v1/blocks/by_version/${piece.next}${this.#range.transactions ? '?with_transactions=true' : ''}` })
+      const came = await asking.ask({
+        method: 'GET',
+        target: `/v1/blocks/by_version/${piece.next}${this.#range.transactions ? '?with_transactions=true' : ''}`
+      })
       if (came === undefined) return false
       if (came.status === 410) {
         if (!this.#jump(piece, came)) return false
@@ -120,7 +131,9 @@ export class Blocks implements Warming {
         return false
       }
       const block = came.status === 200 ? readBlockHead(came.body, 'json') : undefined
-      if (block === undefined || block.last < piece.next) throw new OutOfReach(`version ${piece.next} cannot be read: ${saidBy(came)}`)
+      if (block === undefined || block.last < piece.next) {
+        throw new OutOfReach(`version ${piece.next} cannot be read: ${saidBy(came)}`)
+      }
       if (this.#isNew(block, begin, piece.to)) {
         tally.count(came)
         this.blocks++
@@ -150,7 +163,9 @@ export class Blocks implements Warming {
 
   #jump (piece: Piece, came: Came): boolean {
     const oldest = positionIn(came, '-ledger-oldest-version')
-    if (oldest === undefined || oldest <= piece.next) throw new OutOfReach(`version ${piece.next} cannot be read: ${saidBy(came)}`)
+    if (oldest === undefined || oldest <= piece.next) {
+      throw new OutOfReach(`version ${piece.next} cannot be read: ${saidBy(came)}`)
+    }
     this.#oldest = max(this.#oldest, oldest)
     this.#skip(piece.next, min(oldest - 1n, piece.to))
     piece.next = oldest
@@ -172,7 +187,9 @@ function positionIn ({ headers }: Came, end: string): bigint | undefined {
 function saidBy (came: Came): string {
   const { status, body } = came
   const said = body.length === 0 ? 'with nothing in it' : beginningOf(came)
-  return `the answer is ${status}, ${said}${headerOf(came, 'cache-status') === undefined ? '; that is no varve: --url names another address' : ''}`
+  return `the answer is ${status}, ${said}${
+    headerOf(came, 'cache-status') === undefined ? '; that is no varve: --url names another address' : ''
+  }`
 }
 
 function min (a: bigint, b: bigint): bigint {

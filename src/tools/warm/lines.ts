@@ -37,7 +37,12 @@ export class Lines implements Warming {
   // One line at a time is taken from a file.
   #taking: Promise<unknown> = Promise.resolve()
 
-  constructor (files: readonly string[], lines: AsyncIterable<LineOfFile>, skip: number, sizeBytes: number | undefined) {
+  constructor (
+    files: readonly string[],
+    lines: AsyncIterable<LineOfFile>,
+    skip: number,
+    sizeBytes: number | undefined
+  ) {
     this.#files = files
     this.#lines = lines[Symbol.asyncIterator]()
     this.#skip = skip
@@ -54,11 +59,17 @@ export class Lines implements Warming {
   }
 
   get lost (): string | undefined {
-    return this.unreadable === 0 ? undefined : `${counted(this.unreadable, 'line is no request', 'lines are no requests')}: ${this.#samples.join(', ')}${this.unreadable > shown ? ' ...' : ''}`
+    return this.unreadable === 0
+      ? undefined
+      : `${counted(this.unreadable, 'line is no request', 'lines are no requests')}: ${this.#samples.join(', ')}${
+        this.unreadable > shown ? ' ...' : ''
+      }`
   }
 
   get aside (): string | undefined {
-    return this.notKept === 0 ? undefined : counted(this.notKept, 'line holds no read that can be kept', 'lines hold no read that can be kept')
+    return this.notKept === 0
+      ? undefined
+      : counted(this.notKept, 'line holds no read that can be kept', 'lines hold no read that can be kept')
   }
 
   async work ({ asking, tally, signal }: Run): Promise<void> {
@@ -92,7 +103,9 @@ export class Lines implements Warming {
     while (!this.#isOver) {
       // What has failed once seems to be at its end when it is asked again.
       if (this.#failure !== undefined) throw this.#failure
-      const line = await this.#lines.next().catch((error: Error) => { throw this.#failure = new OutOfReach(error.message) })
+      const line = await this.#lines.next().catch((error: Error) => {
+        throw this.#failure = new OutOfReach(error.message)
+      })
       if (line.done === true) {
         // Who is told to stop hears no more of it.
         this.#isOver = !signal.aborted

@@ -27,7 +27,9 @@ export function lineOf ({ warming, tally, tookMs }: Progress): string {
 export function runLine (share: number | undefined, tookMs: number, parts: readonly string[]): string {
   if (share === undefined) return parts.join(', ')
   const left = leftMs(share, tookMs)
-  return `${String(Math.floor(share * 100)).padStart(3)} %, ${parts.join(', ')}${left === undefined ? '' : `, ${timeIn(left)} left`}`
+  return `${String(Math.floor(share * 100)).padStart(3)} %, ${parts.join(', ')}${
+    left === undefined ? '' : `, ${timeIn(left)} left`
+  }`
 }
 
 /** A line of a run with a bar before it. */

@@ -27,21 +27,28 @@ interface Request {
 
 function inPlain (text: string): Request | undefined {
   const [, method, url, body] = /^([A-Za-z]+)\s+(\S+)(?:\s+(.+))?$/s.exec(text) ?? []
-  return method === undefined || url === undefined || !/^(?:\/|https?:\/\/)/i.test(url) ? undefined : { method: method.toUpperCase(), url, body }
+  return method === undefined || url === undefined || !/^(?:\/|https?:\/\/)/i.test(url)
+    ? undefined
+    : { method: method.toUpperCase(), url, body }
 }
 
 // What would end the quotes, or is not ASCII, stands there as \x22.
 function inQuotes (text: string): Request | undefined {
   const [, method, url] = /"([A-Z]+) ([^" ]+) HTTP\/[0-9.]+"/.exec(text) ?? []
-  return method === undefined || url === undefined ? undefined : { method, url: url.replace(/\\x([0-9A-F]{2})/gi, '%$1') }
+  return method === undefined || url === undefined
+    ? undefined
+    : { method, url: url.replace(/\\x([0-9A-F]{2})/gi, '%$1') }
 }
 
-// Before its object Caddy writes words when its log is for people. In nginx's JSON the request is a text, as between other quotes.
+// Before its object Caddy writes words when its log is for people. In nginx's JSON the request is a text, as between
+// other quotes.
 function inCaddy (text: string): Request | undefined {
   const [object] = /(?:^|handled request\s+)(\{.*)$/s.exec(text)?.slice(1) ?? []
   if (object === undefined) return undefined
   try {
-    const { request } = JSON.parse(object) as { request?: { method?: unknown, uri?: unknown, headers?: Record<string, unknown> } }
+    const { request } = JSON.parse(object) as {
+      request?: { method?: unknown, uri?: unknown, headers?: Record<string, unknown> }
+    }
     if (typeof request?.method !== 'string' || typeof request.uri !== 'string') return undefined
     const accept = request.headers?.['Accept']
     return { method: request.method, url: request.uri, ...(Array.isArray(accept) && { accept: accept.join(', ') }) }
@@ -50,13 +57,23 @@ function inCaddy (text: string): Request | undefined {
   }
 }
 
-/** Nothing is sent that varve does not know for a read which can be kept: a log may hold writes, and what is of the moment warms nothing. */
+/**
+ * Nothing is sent that varve does not know for a read which can be kept: a log may hold writes, and what is of the
+ * moment warms nothing.
+ */
 function keepable ({ method, url, body, accept }: Request): InLine {
   try {
     const match = matchEndpoint(url, method)
     if (match === undefined) return 'not kept'
     const read = readRequest(match, { method, accept, ...bodyInWords(body ?? '') }, defaults)
-    return classOf(read) === 'moving' ? 'not kept' : { method: read.endpoint.method, target: match.target, body: read.endpoint.method === 'POST' ? body : undefined, accept }
+    return classOf(read) === 'moving'
+      ? 'not kept'
+      : {
+        method: read.endpoint.method,
+        target: match.target,
+        body: read.endpoint.method === 'POST' ? body : undefined,
+        accept
+      }
   } catch (error) {
     if (error instanceof Refusal) return 'not kept'
     throw error

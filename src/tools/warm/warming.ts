@@ -23,11 +23,16 @@ export interface Warming {
   /** What could not be read, in a sentence. */
   readonly lost: string | undefined
   /** Reads until nothing is left, or the run is ended. */
-  work (run: Run): Promise<void>
+  work(run: Run): Promise<void>
 }
 
 /** Has several work at once; where one fails, the others end what they are at. Resolves with the first failure. */
-export async function runWarming (warming: Warming, run: Run, workers: number, stop: () => void): Promise<Error | undefined> {
+export async function runWarming (
+  warming: Warming,
+  run: Run,
+  workers: number,
+  stop: () => void
+): Promise<Error | undefined> {
   let failure: Error | undefined
   await Promise.all(Array.from({ length: workers }, async () => {
     try {

@@ -10,42 +10,82 @@ import { check, seeded } from '../../support/properties.js'
 
 const json = 'application/json'
 const event = (sequence: number, text = ''): string =>
-  `{"version":"${sequence * 3}","guid":{"creation_number":"7","account_address":"0x1"},"sequence_number":"${sequence}","type":"0x1::a::B","data":"${text}${'],[é'.repeat(sequence % 5)}"}`
-const bodyOf = (first: number, count: number, text?: string): string => `[${Array.from({ length: count }, (_, at) => event(first + at, text)).join()}]`
+  `{"version":"${
+    sequence * 3
+  }","guid":{"creation_number":"7","account_address":"0x1"},"sequence_number":"${sequence}","type":"0x1::a::B","data":"${text}${
+    '],[é'.repeat(sequence % 5)
+  }"}`
+const bodyOf = (first: number, count: number, text?: string): string =>
+  `[${Array.from({ length: count }, (_, at) => event(first + at, text)).join()}]`
 
-interface Change { readonly release?: string | undefined, readonly expiresAtMs?: number, readonly contentType?: string, readonly ownLines?: string[], readonly body?: string, readonly stream?: string }
+interface Change {
+  readonly release?: string | undefined
+  readonly expiresAtMs?: number
+  readonly contentType?: string
+  readonly ownLines?: string[]
+  readonly body?: string
+  readonly stream?: string
+}
 
 function pageOf (first: number, count: number, change: Change = {}): Entry {
   const body = Buffer.from(change.body ?? bodyOf(first, count))
   const { offsets } = readEventPage(body) ?? {}
   const range = { stream: change.stream ?? 's', first: BigInt(first), last: BigInt(first + count - 1), offsets }
-  return makeEntry({ key: `${range.stream} ${first} ${count}`, status: 200, contentType: change.contentType ?? json, body, ownLines: change.ownLines ?? [], release: 'release' in change ? change.release : 'aaaa', expiresAtMs: change.expiresAtMs, page: range, lowestVersion: BigInt(first * 3) })
+  return makeEntry({
+    key: `${range.stream} ${first} ${count}`,
+    status: 200,
+    contentType: change.contentType ?? json,
+    body,
+    ownLines: change.ownLines ?? [],
+    release: 'release' in change ? change.release : 'aaaa',
+    expiresAtMs: change.expiresAtMs,
+    page: range,
+    lowestVersion: BigInt(first * 3)
+  })
 }
 
-function tier (...entries: readonly Entry[]): { memory: Memory, clock: { ms: number }, join: (first: number, count: number, gone?: string) => Entry | undefined } {
+function tier (
+  ...entries: readonly Entry[]
+): { memory: Memory, clock: { ms: number }, join: (first: number, count: number, gone?: string) => Entry | undefined } {
   const clock = { ms: 0 }
   const memory = new Memory(1e7, { wrote: () => {}, evicted: () => {} }, () => clock.ms)
   for (const entry of entries) memory.set(entry)
   return {
     memory,
     clock,
-    join: (first, count, gone) => joinedPage(memory, { stream: 's', key: 'k', first: BigInt(first), last: BigInt(first + count - 1) }, release => release === gone)
+    join: (first, count, gone) =>
+      joinedPage(
+        memory,
+        { stream: 's', key: 'k', first: BigInt(first), last: BigInt(first + count - 1) },
+        release => release === gone
+      )
   }
 }
 
 t.test(`what is put together is what would have been read at once, in every byte, and can be a part again (${seeded})`, async () => {
-  const pages = fc.array(fc.tuple(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 20 })), { minLength: 1, maxLength: 8 })
+  const pages = fc.array(fc.tuple(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 20 })), {
+    minLength: 1,
+    maxLength: 8
+  })
   const wanted = fc.tuple(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 25 }))
   check(fc.property(pages, wanted, wanted, (kept, [first, count], [again, more]) => {
     const { memory, join } = tier(...kept.map(([from, length]) => pageOf(from, length)))
     for (const [from, length] of [[first, count], [again, more]] as const) {
-      const isThere = Array.from({ length }, (_, at) => from + at).every(at => kept.some(([begin, size]) => begin <= at && at < begin + size))
+      const isThere = Array.from({ length }, (_, at) => from + at).every(at =>
+        kept.some(([begin, size]) => begin <= at && at < begin + size)
+      )
       const joined = join(from, length)
       if (!isThere && joined === undefined) continue
       const body = bodyOf(from, length)
       const read = readEventPage(Buffer.from(body))
-      if (joined?.body.toString() !== body || joined.etag !== tagOf(json, Buffer.from(body)) || joined.lowestVersion !== read?.lowestVersion) return false
-      if (joined.page?.offsets?.join() !== read?.offsets?.join() || joined.page?.first !== read?.first || joined.page?.last !== read?.last) return false
+      if (
+        joined?.body.toString() !== body || joined.etag !== tagOf(json, Buffer.from(body)) ||
+        joined.lowestVersion !== read?.lowestVersion
+      ) return false
+      if (
+        joined.page?.offsets?.join() !== read?.offsets?.join() || joined.page?.first !== read?.first ||
+        joined.page?.last !== read?.last
+      ) return false
       memory.set(joined)
     }
     return true
@@ -53,7 +93,12 @@ t.test(`what is put together is what would have been read at once, in every byte
 })
 
 t.test('it ends when the first of its parts does, and not at all where none does; one that has expired is no part', async t => {
-  const { join, clock, memory } = tier(pageOf(0, 10, { expiresAtMs: 50 }), pageOf(10, 10, { expiresAtMs: 40 }), pageOf(20, 10), pageOf(30, 5))
+  const { join, clock, memory } = tier(
+    pageOf(0, 10, { expiresAtMs: 50 }),
+    pageOf(10, 10, { expiresAtMs: 40 }),
+    pageOf(20, 10),
+    pageOf(30, 5)
+  )
   t.equal(join(5, 10)?.expiresAtMs, 40)
   t.equal(join(15, 10)?.expiresAtMs, 40)
   t.equal(join(25, 10)?.expiresAtMs, undefined)
@@ -75,13 +120,24 @@ t.test('however many have expired, nobody looks for ever', async t => {
 })
 
 t.test('all parts are of one release, one that still runs where there is a choice; of those that nobody knows only one alone will do', async t => {
-  const { join } = tier(pageOf(0, 10, { release: 'old' }), pageOf(10, 10, { release: 'old' }), pageOf(5, 10, { release: 'new', body: bodyOf(5, 10, 'n') }), pageOf(40, 10, { release: undefined }), pageOf(50, 10, { release: undefined }), pageOf(12, 3, { release: undefined }))
+  const { join } = tier(
+    pageOf(0, 10, { release: 'old' }),
+    pageOf(10, 10, { release: 'old' }),
+    pageOf(5, 10, { release: 'new', body: bodyOf(5, 10, 'n') }),
+    pageOf(40, 10, { release: undefined }),
+    pageOf(50, 10, { release: undefined }),
+    pageOf(12, 3, { release: undefined })
+  )
   t.match(join(6, 5, 'old'), { release: 'new' })
   t.equal(join(6, 5, 'old')?.body.toString(), bodyOf(6, 5, 'n'))
   t.match(join(6, 5, 'new'), { release: 'old' })
   t.match(join(0, 15, 'old'), { release: 'old' }, 'where the other has not all of it')
   t.equal(join(12, 3, 'old')?.release, 'new', 'before one that nobody knows')
-  t.equal(tier(pageOf(0, 10, { release: 'old' }), pageOf(2, 5, { release: undefined })).join(3, 2, 'old')?.release, undefined, 'which goes before one that runs no more')
+  t.equal(
+    tier(pageOf(0, 10, { release: 'old' }), pageOf(2, 5, { release: undefined })).join(3, 2, 'old')?.release,
+    undefined,
+    'which goes before one that runs no more'
+  )
   t.same([join(45, 10), join(42, 3)?.release, join(42, 3)?.body.toString()], [undefined, undefined, bodyOf(42, 3)])
 })
 
@@ -89,7 +145,15 @@ t.test('pages of two types, with lines of their own, not in one line, of another
   const spaced = bodyOf(10, 10).replaceAll('},{"version', '}, {"version')
   const back = bodyOf(10, 10).replace('"version":"30"', '"version":"26"')
   t.ok(tier(pageOf(0, 10), pageOf(10, 10)).join(5, 10))
-  for (const change of [{ contentType: 'application/json; charset=utf-8' }, { ownLines: ['x-aptos-cursor', '00'] }, { body: spaced }, { body: back }, { stream: 'other' }]) {
+  for (
+    const change of [
+      { contentType: 'application/json; charset=utf-8' },
+      { ownLines: ['x-aptos-cursor', '00'] },
+      { body: spaced },
+      { body: back },
+      { stream: 'other' }
+    ]
+  ) {
     t.equal(tier(pageOf(0, 10), pageOf(10, 10, change)).join(5, 10), undefined, JSON.stringify(change).slice(0, 50))
   }
 })
@@ -115,7 +179,9 @@ t.test('a page costs what the places of its events take, and leaves the index wi
 t.test('where a path leads is believed for its time, and what an answer from later shows at once; one from before tells nothing', async t => {
   const clock = { ms: 0 }
   let changes = 0
-  const names = new StreamNames(() => clock.ms, () => { changes++ })
+  const names = new StreamNames(() => clock.ms, () => {
+    changes++
+  })
   names.learn('p', 'a', 10n, 100)
   t.match(names.find('p'), { stream: 'a', expiresAtMs: 100 })
   clock.ms = 60
@@ -151,7 +217,8 @@ t.test('others are told where a path leads when they have not been, or have beli
 
 t.test('as many events are put together as came at once, of this chain, until a node cuts what is more than fewer', async t => {
   const limit = new PageLimit()
-  const allowed = (space: string): number => Array.from({ length: 200 }, (_, at) => at + 1).filter(count => limit.allows(space, BigInt(count))).length
+  const allowed = (space: string): number =>
+    Array.from({ length: 200 }, (_, at) => at + 1).filter(count => limit.allows(space, BigInt(count))).length
   t.equal(allowed('4.1'), 0)
   limit.gaveAll('4.1', 50n)
   limit.gaveAll('4.1', 20n)
@@ -170,11 +237,15 @@ t.test('what is put together keeps to its share of the tier with its coded forms
   const pages = ['a', 'b', 'c'].map(stream => inStream(stream))
   for (const page of pages) memory.setJoined(page)
   const [first, , third] = pages as [Entry, Entry, Entry]
-  const left = (): string[] => ['a', 'b', 'c', 'd', 'e', 'f'].filter(stream => memory.get(inStream(stream).key) !== undefined)
+  const left = (): string[] =>
+    ['a', 'b', 'c', 'd', 'e', 'f'].filter(stream => memory.get(inStream(stream).key) !== undefined)
   t.same(left(), ['a', 'b', 'c'])
   t.ok(memory.replace(third, inStream('c', 'xxxx')))
   t.same(left(), ['b', 'c'], 'the one that was put together first makes room')
-  t.notOk(memory.replace(memory.get(third.key) ?? third, inStream('c', 'x'.repeat(cost))), 'a form that takes more than all of the share is not kept')
+  t.notOk(
+    memory.replace(memory.get(third.key) ?? third, inStream('c', 'x'.repeat(cost))),
+    'a form that takes more than all of the share is not kept'
+  )
   memory.set(first)
   memory.setJoined(first)
   memory.set(first)

@@ -18,7 +18,11 @@ const because = (reason: string): string => `varve; fwd=uri-miss; fwd-status=200
 // A latest read of something else, which teaches the position.
 const modules = '/v1/accounts/0x42/modules'
 
-async function at (t: Test, change: Partial<EventNodeState> = {}, settings: Parameters<typeof varveAt>[2] = {}): Promise<{ node: EventNode, varve: TestVarve }> {
+async function at (
+  t: Test,
+  change: Partial<EventNodeState> = {},
+  settings: Parameters<typeof varveAt>[2] = {}
+): Promise<{ node: EventNode, varve: TestVarve }> {
   const node = await eventNode(t, change)
   const varve = await varveAt(t, node.url, settings)
   return { node, varve }
@@ -27,14 +31,26 @@ async function at (t: Test, change: Partial<EventNodeState> = {}, settings: Para
 const pageAt = (path: string, start: number, limit: number): string => `${path}?start=${start}&limit=${limit}`
 
 /** Asks for a page and holds it against the node's own; tells what became of it. */
-async function said (t: Test, { node, varve }: { node: EventNode, varve: TestVarve }, path: string, start: number, limit: number): Promise<string> {
+async function said (
+  t: Test,
+  { node, varve }: { node: EventNode, varve: TestVarve },
+  path: string,
+  start: number,
+  limit: number
+): Promise<string> {
   const target = pageAt(path, start, limit)
   const got = await varve.get(target)
   const direct = await ask(node.url, target)
   node.asked.pop()
   t.equal(got.status, direct.status, target)
   t.ok(got.bytes.equals(direct.bytes), `${target} is the node's, byte for byte`)
-  if (got.status === 200) t.equal(got.headers.etag, tagOf(node.state.contentType, direct.bytes), 'under the tag that it would have if it were read at once')
+  if (got.status === 200) {
+    t.equal(
+      got.headers.etag,
+      tagOf(node.state.contentType, direct.bytes),
+      'under the tag that it would have if it were read at once'
+    )
+  }
   return String(got.headers[status])
 }
 
@@ -55,26 +71,54 @@ t.test('every spelling of an address and a creation number is one read, and what
   const first = await varve.get(`${stream(7)}?start=3&limit=4`)
   t.equal(first.headers[status], stored)
   const long = `0x${'1'.padStart(64, '0')}`
-  for (const path of ['/v1/accounts/1/events/007', `/v1/accounts/${long}/events/+7`, '/v1/accounts/0x01/events/%2537', '/v1/accounts/%30x1/events/%37']) {
-    t.match(await varve.get(`${path}?limit=4&start=03`), { status: 200, body: first.body, headers: { [status]: fromMemory } }, path)
+  for (
+    const path of [
+      '/v1/accounts/1/events/007',
+      `/v1/accounts/${long}/events/+7`,
+      '/v1/accounts/0x01/events/%2537',
+      '/v1/accounts/%30x1/events/%37'
+    ]
+  ) {
+    t.match(await varve.get(`${path}?limit=4&start=03`), {
+      status: 200,
+      body: first.body,
+      headers: { [status]: fromMemory }
+    }, path)
   }
   t.same(node.asked, [`GET /v1/accounts/${long}/events/7?start=3&limit=4`])
-  for (const creation of ['-1', '0x7', '', ' 7', '18446744073709551616', '7.0', 'a']) t.equal((await varve.get(`/v1/accounts/0x1/events/${encodeURIComponent(creation)}?start=3`)).status, 400, creation)
+  for (const creation of ['-1', '0x7', '', ' 7', '18446744073709551616', '7.0', 'a']) {
+    t.equal((await varve.get(`/v1/accounts/0x1/events/${encodeURIComponent(creation)}?start=3`)).status, 400, creation)
+  }
   t.equal((await varve.get('/v1/accounts/0x1/events/7', { method: 'POST', body: '{}' })).status, 405)
-  t.equal(await varve.metric('varve_requests_total{endpoint="events_by_creation_number",outcome="hit_memory",status="200"}'), 4)
-  t.equal(await varve.metric('varve_requests_total{endpoint="events_by_creation_number",outcome="miss",status="200"}'), 1)
+  t.equal(
+    await varve.metric('varve_requests_total{endpoint="events_by_creation_number",outcome="hit_memory",status="200"}'),
+    4
+  )
+  t.equal(
+    await varve.metric('varve_requests_total{endpoint="events_by_creation_number",outcome="miss",status="200"}'),
+    1
+  )
 })
 
 t.test('a page is put together from any that have its events between them, overlapping or not, and from a part of one', async t => {
   const all = await at(t)
-  for (const [start, limit] of [[0, 40], [40, 10], [45, 30], [200, 100]] as const) t.equal(await said(t, all, handle, start, limit), stored)
+  for (const [start, limit] of [[0, 40], [40, 10], [45, 30], [200, 100]] as const) {
+    t.equal(await said(t, all, handle, start, limit), stored)
+  }
   const asked = all.node.asked.length
   for (const [start, limit] of [[0, 75], [10, 5], [39, 2], [39, 11], [49, 26], [74, 1], [250, 50]] as const) {
-    for (const path of [handle, stream(7)]) t.equal(await said(t, all, path, start, limit), fromMemory, `${path} ${start} ${limit}`)
+    for (const path of [handle, stream(7)]) {
+      t.equal(await said(t, all, path, start, limit), fromMemory, `${path} ${start} ${limit}`)
+    }
   }
   t.equal(all.node.asked.length, asked)
-  t.equal(await all.varve.metric('varve_requests_total{endpoint="account_events",outcome="hit_memory",status="200"}'), 7)
-  for (const [start, limit] of [[74, 2], [199, 2], [70, 100]] as const) t.equal(await said(t, all, handle, start, limit), stored, 'an event that is not kept')
+  t.equal(
+    await all.varve.metric('varve_requests_total{endpoint="account_events",outcome="hit_memory",status="200"}'),
+    7
+  )
+  for (const [start, limit] of [[74, 2], [199, 2], [70, 100]] as const) {
+    t.equal(await said(t, all, handle, start, limit), stored, 'an event that is not kept')
+  }
   t.equal(all.node.asked.length, asked + 3)
 })
 
@@ -114,32 +158,48 @@ t.test('no page is put together that has more events than a node was seen to giv
 })
 
 t.test(`whatever starts and limits come by either path, each answer is the node's, and the node is asked only for what is not kept (${seeded})`, async t => {
-  const read = fc.record({ by: fc.constantFrom(handle, stream(7)), start: fc.integer({ min: 0, max: 520 }), limit: fc.oneof(fc.integer({ min: 1, max: 130 }), fc.constantFrom(1, 25, 100)) })
-  const near = fc.integer({ min: 0, max: 400 }).chain(from => fc.array(read.map(one => ({ ...one, start: from + one.start % 120 })), { minLength: 20, maxLength: 60 }))
-  await checkAsync(fc.asyncProperty(near, async reads => {
-    const { node, varve } = await at(t)
-    const events = new Set<number>()
-    const whole = new Set<string>()
-    let most = 0
-    let isNamed = false
-    for (const { by, start, limit } of reads) {
-      const asked = node.asked.length
-      const got = await varve.get(pageAt(by, start, limit))
-      const wanted = Array.from({ length: limit }, (_, nth) => start + nth)
-      const isKept = (by !== handle || isNamed) && (whole.has(`${start} ${limit}`) || (limit <= most && wanted.every(sequence => events.has(sequence))))
-      const page = node.page(start, limit, 7)
-      if (got.body !== page) throw new Error(`${by} ${start} ${limit} is not the node's`)
-      if ((node.asked.length === asked) !== isKept) throw new Error(`${by} ${start} ${limit} was ${isKept ? 'asked for though it is kept' : 'answered from nowhere'}`)
-      if (isKept !== (got.headers[status] === fromMemory)) throw new Error(`${by} ${start} ${limit}: ${String(got.headers[status])}`)
-      const isFull = limit <= 100 && start + limit <= 500
-      if (by === handle && page !== '[]') isNamed = true
-      if (!isFull) continue
-      most = Math.max(most, limit)
-      whole.add(`${start} ${limit}`)
-      for (const sequence of wanted) events.add(sequence)
-    }
-    await varve.stop({ drainMs: 0 })
-  }), 6)
+  const read = fc.record({
+    by: fc.constantFrom(handle, stream(7)),
+    start: fc.integer({ min: 0, max: 520 }),
+    limit: fc.oneof(fc.integer({ min: 1, max: 130 }), fc.constantFrom(1, 25, 100))
+  })
+  const near = fc.integer({ min: 0, max: 400 }).chain(from =>
+    fc.array(read.map(one => ({ ...one, start: from + one.start % 120 })), { minLength: 20, maxLength: 60 })
+  )
+  await checkAsync(
+    fc.asyncProperty(near, async reads => {
+      const { node, varve } = await at(t)
+      const events = new Set<number>()
+      const whole = new Set<string>()
+      let most = 0
+      let isNamed = false
+      for (const { by, start, limit } of reads) {
+        const asked = node.asked.length
+        const got = await varve.get(pageAt(by, start, limit))
+        const wanted = Array.from({ length: limit }, (_, nth) => start + nth)
+        const isKept = (by !== handle || isNamed) &&
+          (whole.has(`${start} ${limit}`) || (limit <= most && wanted.every(sequence => events.has(sequence))))
+        const page = node.page(start, limit, 7)
+        if (got.body !== page) throw new Error(`${by} ${start} ${limit} is not the node's`)
+        if ((node.asked.length === asked) !== isKept) {
+          throw new Error(
+            `${by} ${start} ${limit} was ${isKept ? 'asked for though it is kept' : 'answered from nowhere'}`
+          )
+        }
+        if (isKept !== (got.headers[status] === fromMemory)) {
+          throw new Error(`${by} ${start} ${limit}: ${String(got.headers[status])}`)
+        }
+        const isFull = limit <= 100 && start + limit <= 500
+        if (by === handle && page !== '[]') isNamed = true
+        if (!isFull) continue
+        most = Math.max(most, limit)
+        whole.add(`${start} ${limit}`)
+        for (const sequence of wanted) events.add(sequence)
+      }
+      await varve.stop({ drainMs: 0 })
+    }),
+    6
+  )
 })
 
 t.test('a handle that is destroyed and made anew with another stream never gives a page of the old one once that was seen, and never one of both', async t => {
@@ -150,9 +210,15 @@ t.test('a handle that is destroyed and made anew with another stream never gives
   node.state.creation = 8
   t.equal((await varve.get(pageAt(handle, 25, 50))).body, node.page(25, 50, 7), 'nobody has seen it yet')
   t.equal(await said(t, all, handle, 90, 20), stored)
-  for (const [start, limit] of [[25, 50], [0, 50], [50, 50]] as const) t.equal(await said(t, all, handle, start, limit), stored, 'of the new one')
-  for (const [start, limit] of [[85, 25], [25, 50], [30, 50]] as const) t.equal(await said(t, all, handle, start, limit), fromMemory)
-  for (const [start, limit] of [[0, 50], [25, 50], [20, 31]] as const) t.equal(await said(t, all, stream(7), start, limit), fromMemory, 'the old one is history by its own name')
+  for (const [start, limit] of [[25, 50], [0, 50], [50, 50]] as const) {
+    t.equal(await said(t, all, handle, start, limit), stored, 'of the new one')
+  }
+  for (const [start, limit] of [[85, 25], [25, 50], [30, 50]] as const) {
+    t.equal(await said(t, all, handle, start, limit), fromMemory)
+  }
+  for (const [start, limit] of [[0, 50], [25, 50], [20, 31]] as const) {
+    t.equal(await said(t, all, stream(7), start, limit), fromMemory, 'the old one is history by its own name')
+  }
   const asked = node.asked.length
   node.state.creation = undefined
   t.match(await varve.get(pageAt(handle, 600, 5)), { status: 404 })
@@ -215,7 +281,10 @@ t.test('a page of parts is pruned where its first event is, whatever else its pa
     await varve.get(modules)
     t.equal(await said(t, all, handle, 40, 50), fromMemory, 'its first event is the oldest that there is')
     const got = await varve.get(pageAt(handle, 39, 50))
-    t.match(got, serveCached ? { status: 200, body: node.page(39, 50), headers: { [status]: pruned } } : { status: 410 })
+    t.match(
+      got,
+      serveCached ? { status: 200, body: node.page(39, 50), headers: { [status]: pruned } } : { status: 410 }
+    )
     t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_events"}'), serveCached ? 2 : 0)
     t.equal((await varve.get(pageAt(handle, 39, 50))).status, serveCached ? 200 : 410)
   }
@@ -226,7 +295,10 @@ t.test('no page is put together of what two releases rendered; one of the old re
   const { node, varve } = all
   for (const start of [0, 50]) t.equal(await said(t, all, handle, start, 50), stored)
   node.state.release = 'bbbb'
-  await until(async () => (await varve.get(pageAt(handle, 0, 50))).headers[status] === stored, 'the old release runs no more')
+  await until(
+    async () => (await varve.get(pageAt(handle, 0, 50))).headers[status] === stored,
+    'the old release runs no more'
+  )
   t.equal(await said(t, all, stream(7), 30, 40), stored, 'all of it was kept, but not of one release')
   t.equal(await said(t, all, handle, 45, 20), fromMemory, 'what is of today goes first')
   t.equal(await said(t, all, handle, 60, 20), stored, 'read afresh')
@@ -287,7 +359,8 @@ t.test('an observing varve counts what would have been put together as a hit, an
 t.test('what was put together is audited as a whole; where it is not what the node says, all parts of it are forgotten', async t => {
   const { node, varve } = await at(t, {}, { audit: { share: 1 } })
   for (const start of [0, 50, 100]) await varve.get(pageAt(handle, start, 50))
-  const audited = async (result: string): Promise<number> => await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
+  const audited = async (result: string): Promise<number> =>
+    await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
   // One of two or of three hits is drawn at a share of one.
   const hitUntil = async (target: string, result: string): Promise<void> => {
     await until(async () => {
@@ -301,41 +374,63 @@ t.test('what was put together is audited as a whole; where it is not what the no
   const asked = node.asked.length
   for (const start of [0, 50]) t.equal((await varve.get(pageAt(handle, start, 50))).body, node.page(start, 50))
   t.ok(node.asked.length >= asked + 2)
-  t.equal((await varve.get(pageAt(handle, 110, 5))).headers[status], fromMemory, 'what has nothing in common with it stays')
+  t.equal(
+    (await varve.get(pageAt(handle, 110, 5))).headers[status],
+    fromMemory,
+    'what has nothing in common with it stays'
+  )
 })
 
 t.test(`over the embedded node, while it grows and a coin store is made anew, each page by either path is what the node says or said of that stream (${seeded})`, async t => {
   const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
-  const page = fc.record({ handled: fc.boolean(), start: fc.integer({ min: 0, max: 60 }), limit: fc.integer({ min: 1, max: 30 }) })
-  const step = fc.oneof({ weight: 8, arbitrary: fc.record({ page }) }, fc.record({ grow: fc.integer({ min: 1, max: 40 }) }))
-  await checkAsync(fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 50 }), async steps => {
-    const { sandbox, varve } = await varveAtSandbox(t, { blocks: 150, remaking: { goneAt: 170, backAt: 175 } })
-    const said = new Set<string>()
-    for (const done of steps) {
-      if ('grow' in done) {
-        sandbox.ledger.grow(done.grow)
-        continue
+  const page = fc.record({
+    handled: fc.boolean(),
+    start: fc.integer({ min: 0, max: 60 }),
+    limit: fc.integer({ min: 1, max: 30 })
+  })
+  const step = fc.oneof(
+    { weight: 8, arbitrary: fc.record({ page }) },
+    fc.record({ grow: fc.integer({ min: 1, max: 40 }) })
+  )
+  await checkAsync(
+    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 50 }), async steps => {
+      const { sandbox, varve } = await varveAtSandbox(t, { blocks: 150, remaking: { goneAt: 170, backAt: 175 } })
+      const said = new Set<string>()
+      for (const done of steps) {
+        if ('grow' in done) {
+          sandbox.ledger.grow(done.grow)
+          continue
+        }
+        const { handled, start, limit } = done.page
+        const [path, asked] = [handled ? deposits : '/v1/accounts/0xcafe/events/2', sandbox.asked.total]
+        const got = await varve.get(pageAt(path, start, limit))
+        const isHit = got.headers[status] === fromMemory
+        if (isHit !== (sandbox.asked.total === asked)) {
+          throw new Error(
+            `${path} ${start} ${limit}: ${String(got.headers[status])} with ${sandbox.asked.total - asked} reads`
+          )
+        }
+        const direct = await ask(sandbox.url, pageAt(path, start, limit))
+        const events = got.status === 200 ? JSON.parse(got.body) as Array<{ guid: { creation_number: string } }> : []
+        const numbers = new Set(events.map(({ guid }) => guid.creation_number))
+        if (numbers.size > 1) throw new Error(`${path} ${start} ${limit} mixes two streams`)
+        const [number = ''] = numbers
+        // A kept page of where the handle led is what its stream says by its own name.
+        const truth = isHit
+          ? await ask(sandbox.url, pageAt(`/v1/accounts/0xcafe/events/${number}`, start, limit))
+          : direct
+        if (got.body !== truth.body) {
+          throw new Error(`${path} ${start} ${limit}: ${got.body.slice(0, 200)} is not ${truth.body.slice(0, 200)}`)
+        }
+        if (!handled) continue
+        // Once a later life was shown no page of an earlier one is.
+        if (number !== '' && said.has(number) && [...said].at(-1) !== number) throw new Error('the handle led back')
+        if (number !== '') said.add(number)
       }
-      const { handled, start, limit } = done.page
-      const [path, asked] = [handled ? deposits : '/v1/accounts/0xcafe/events/2', sandbox.asked.total]
-      const got = await varve.get(pageAt(path, start, limit))
-      const isHit = got.headers[status] === fromMemory
-      if (isHit !== (sandbox.asked.total === asked)) throw new Error(`${path} ${start} ${limit}: ${String(got.headers[status])} with ${sandbox.asked.total - asked} reads`)
-      const direct = await ask(sandbox.url, pageAt(path, start, limit))
-      const events = got.status === 200 ? JSON.parse(got.body) as Array<{ guid: { creation_number: string } }> : []
-      const numbers = new Set(events.map(({ guid }) => guid.creation_number))
-      if (numbers.size > 1) throw new Error(`${path} ${start} ${limit} mixes two streams`)
-      const [number = ''] = numbers
-      // A kept page of where the handle led is what its stream says by its own name.
-      const truth = isHit ? await ask(sandbox.url, pageAt(`/v1/accounts/0xcafe/events/${number}`, start, limit)) : direct
-      if (got.body !== truth.body) throw new Error(`${path} ${start} ${limit}: ${got.body.slice(0, 200)} is not ${truth.body.slice(0, 200)}`)
-      if (!handled) continue
-      // Once a later life was shown no page of an earlier one is.
-      if (number !== '' && said.has(number) && [...said].at(-1) !== number) throw new Error('the handle led back')
-      if (number !== '') said.add(number)
-    }
-    await Promise.all([varve.stop({ drainMs: 0 }), sandbox.close()])
-  }), 8)
+      await Promise.all([varve.stop({ drainMs: 0 }), sandbox.close()])
+    }),
+    8
+  )
 })
 
 t.test('pages that cost no node anything push nothing out of memory that did', async t => {

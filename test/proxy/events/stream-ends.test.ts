@@ -59,7 +59,10 @@ t.test('ten thousand streams are remembered and no more: the one that was not as
 
 t.test(`in whatever order the pages of a growing stream come in, its end is never taken for lower than a node that is far enough has shown (${seeded})`, async () => {
   // A stream with one event every ten versions, read by nodes that lag by so much, in whatever order the answers come.
-  const pages = fc.array(fc.record({ readAt: fc.bigInt(10n, 400n), isNewest: fc.boolean(), back: fc.bigInt(0n, 10n) }), { minLength: 1, maxLength: 20 })
+  const pages = fc.array(
+    fc.record({ readAt: fc.bigInt(10n, 400n), isNewest: fc.boolean(), back: fc.bigInt(0n, 10n) }),
+    { minLength: 1, maxLength: 20 }
+  )
   check(fc.property(pages, fc.bigInt(0n, 40n), fc.bigInt(0n, 400n), (seen, sequence, readAt) => {
     const ends = new StreamEnds()
     const lasts = seen.map(page => {

@@ -11,11 +11,30 @@ const path = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events
 const { parts } = partsAt(t, 'http://127.0.0.1:1')
 
 const events = (first: number, count: number, version = 500): string =>
-  JSON.stringify(Array.from({ length: count }, (_, at) => ({ version: String(version + at), guid: { creation_number: '1', account_address: '0x1' }, sequence_number: String(first + at), type: '0x1::a::B', data: {} })))
+  JSON.stringify(
+    Array.from(
+      { length: count },
+      (_, at) => ({
+        version: String(version + at),
+        guid: { creation_number: '1', account_address: '0x1' },
+        sequence_number: String(first + at),
+        type: '0x1::a::B',
+        data: {}
+      })
+    )
+  )
 
 const answerOf = (body: string, status = 200, change: Record<string, string> = {}): Answer => {
   const headers = { 'content-type': 'application/json', ...stamps(change) }
-  return { status, headers, body: Buffer.from(body), rest: undefined, isFramed: true, stamped: readPosition(headers), release: undefined }
+  return {
+    status,
+    headers,
+    body: Buffer.from(body),
+    rest: undefined,
+    isFramed: true,
+    stamped: readPosition(headers),
+    release: undefined
+  }
 }
 
 const lack = (target: string, answer: Answer): string | undefined => {
@@ -41,7 +60,11 @@ t.test('an empty page is the end of the stream where its last event was seen and
   t.equal(lack(empty, answerOf('[]')), 'thin', 'nobody has seen how far it reaches')
   learnStream(parts, readOf(`${path}?start=80&limit=3`), chain, answerOf(events(80, 3, 600)))
   t.equal(lack(empty, answerOf('[]')), undefined)
-  t.equal(lack(empty, answerOf('[]', 200, { 'x-aptos-ledger-oldest-version': '700' })), 'thin', 'one that has forgotten the last event may have forgotten later ones')
+  t.equal(
+    lack(empty, answerOf('[]', 200, { 'x-aptos-ledger-oldest-version': '700' })),
+    'thin',
+    'one that has forgotten the last event may have forgotten later ones'
+  )
   t.equal(lack(`${path}?start=81&limit=3`, answerOf('[]')), 'gone', 'an event with that number was seen')
   t.equal(lack(empty, { ...answerOf('[]'), stamped: undefined }), 'thin')
 })

@@ -26,7 +26,10 @@ export interface Trouble {
 // As often as real chains have a block.
 const blockMs = 250
 
-/** Nodes whose chains grow at one pace, varves that ask where they stand each second, and clients that ask again and again. */
+/**
+ * Nodes whose chains grow at one pace, varves that ask where they stand each second, and clients that ask again and
+ * again.
+ */
 export class Stage {
   readonly #t: Test
   readonly #growing = new Set<Sandbox>()
@@ -34,8 +37,12 @@ export class Stage {
 
   constructor (t: Test) {
     this.#t = t
-    t.teardown(() => { rmSync(this.#folder, { recursive: true, force: true }) })
-    this.again(blockMs, async () => { for (const { ledger } of this.#growing) ledger.grow() })
+    t.teardown(() => {
+      rmSync(this.#folder, { recursive: true, force: true })
+    })
+    this.again(blockMs, async () => {
+      for (const { ledger } of this.#growing) ledger.grow()
+    })
   }
 
   /** A node whose chain grows. */
@@ -62,17 +69,35 @@ export class Stage {
     return file
   }
 
-  async varve (nodes: readonly Sandbox[], change: Parameters<typeof varveAt>[2] = {}, upstream: object = {}): Promise<TestVarve> {
-    const defaults = { headers: {}, timeoutMs: 5000, maxConcurrent: 256, requestsPerSecond: null, caFile: null, ignoreCacheControl: false }
+  async varve (
+    nodes: readonly Sandbox[],
+    change: Parameters<typeof varveAt>[2] = {},
+    upstream: object = {}
+  ): Promise<TestVarve> {
+    const defaults = {
+      headers: {},
+      timeoutMs: 5000,
+      maxConcurrent: 256,
+      requestsPerSecond: null,
+      caFile: null,
+      ignoreCacheControl: false
+    }
     const upstreams = nodes.map(({ url }, at) => ({ ...defaults, name: `n${at + 1}`, url, ...upstream }))
     return await varveAt(this.#t, '', { head: { pollMs: 1000 }, hedge: { share: 0 }, upstreams, ...change })
   }
 
-  /** Does something again and again, each time whatever became of it the last time; ends with the test, or when it is told to. */
+  /**
+   * Does something again and again, each time whatever became of it the last time; ends with the test, or when it is
+   * told to.
+   */
   again (everyMs: number, work: (nth: number) => Promise<unknown>): () => void {
     let nth = 0
-    const timer = setInterval(() => { work(nth++).catch(() => {}) }, everyMs)
-    const end = (): void => { clearInterval(timer) }
+    const timer = setInterval(() => {
+      work(nth++).catch(() => {})
+    }, everyMs)
+    const end = (): void => {
+      clearInterval(timer)
+    }
     this.#t.teardown(end)
     return end
   }

@@ -32,7 +32,15 @@ export function tellOf (truth: Truth): void {
 export async function lyingNode (t: Test): Promise<LyingNode> {
   latest = new Map()
   let connections = 0
-  const node: LyingNode = { url: '', asked: [], polls: 0, head, connections: () => connections, lies: new Map(), last: undefined }
+  const node: LyingNode = {
+    url: '',
+    asked: [],
+    polls: 0,
+    head,
+    connections: () => connections,
+    lies: new Map(),
+    last: undefined
+  }
   const url = await listenRaw(t, socket => {
     connections++
     // What it says goes out when it says so, not when what it said before has been confirmed.
@@ -55,8 +63,9 @@ export async function lyingNode (t: Test): Promise<LyingNode> {
   return Object.assign(node, { url })
 
   function answer (socket: Socket, target: string): void {
-    if (target === '/v1' || (target.includes('by_height') && !latest.has(target) && !node.lies.has(target))) node.polls++
-    else node.asked.push(target)
+    if (target === '/v1' || (target.includes('by_height') && !latest.has(target) && !node.lies.has(target))) {
+      node.polls++
+    } else node.asked.push(target)
     node.last = socket
     const { bytes, then, everyMs, endless } = node.lies.get(target) ?? keeps(truthOf(target, node.head))
     if (everyMs !== undefined) return drip(socket, bytes, everyMs)
@@ -68,12 +77,18 @@ export async function lyingNode (t: Test): Promise<LyingNode> {
 
 function drip (socket: Socket, bytes: string, everyMs: number): void {
   let at = 0
-  const timer = setInterval(() => { if (at < bytes.length) socket.write(bytes.charAt(at++), 'latin1') }, everyMs)
-  socket.once('close', () => { clearInterval(timer) })
+  const timer = setInterval(() => {
+    if (at < bytes.length) socket.write(bytes.charAt(at++), 'latin1')
+  }, everyMs)
+  socket.once('close', () => {
+    clearInterval(timer)
+  })
 }
 
 function flood (socket: Socket, bytes: Buffer): void {
-  const pour = (): void => { while (!socket.destroyed && socket.write(bytes)); }
+  const pour = (): void => {
+    while (!socket.destroyed && socket.write(bytes));
+  }
   socket.on('drain', pour)
   pour()
 }
@@ -82,5 +97,11 @@ function truthOf (target: string, stamps: Readonly<Record<string, string>>): str
   if (target === '/v1') return wire({ nth: 0, target, type: 'application/json', stamps, body: '{"git_hash":"aaaa"}' })
   const truth = latest.get(target)
   if (truth !== undefined) return wire(truth, { stamps })
-  return wire({ nth: 0, target, type: 'application/json', stamps, body: '{"message":"not found","error_code":"web_framework_error","vm_error_code":null}' }, { first: 'HTTP/1.1 404 Not Found' })
+  return wire({
+    nth: 0,
+    target,
+    type: 'application/json',
+    stamps,
+    body: '{"message":"not found","error_code":"web_framework_error","vm_error_code":null}'
+  }, { first: 'HTTP/1.1 404 Not Found' })
 }

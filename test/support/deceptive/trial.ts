@@ -8,8 +8,8 @@ import { WireClient, type WireAnswer } from './wire-client.js'
 import { type Said } from './wire.js'
 
 /**
- * What a client may see of a lie: the truth, since the lie touches nothing of it; varve's own 503; a body that visibly breaks off; or the node's own
- * word under a status, with the body that its framing says.
+ * What a client may see of a lie: the truth, since the lie touches nothing of it; varve's own 503; a body that visibly
+ * breaks off; or the node's own word under a status, with the body that its framing says.
  */
 export type Seen = 'truth' | 'refused' | 'broken' | { readonly status: number, readonly body: string | undefined }
 
@@ -37,7 +37,12 @@ export interface Stage {
 export async function stageOf (t: Test, change: Parameters<typeof varveAt>[2] = {}): Promise<Stage> {
   const node = await lyingNode(t)
   const { upstream, ...rest } = change
-  const varve = await varveAt(t, node.url, { passThrough: 'all', latest: { infoMs: 0, gasMs: 0, promote: false }, ...rest, upstream: { timeoutMs: 2000, ...upstream } })
+  const varve = await varveAt(t, node.url, {
+    passThrough: 'all',
+    latest: { infoMs: 0, gasMs: 0, promote: false },
+    ...rest,
+    upstream: { timeoutMs: 2000, ...upstream }
+  })
   let nth = 0
   return { varve, node, next: () => ++nth }
 }
@@ -46,9 +51,17 @@ export async function stageOf (t: Test, change: Parameters<typeof varveAt>[2] = 
 const mark = /evil/
 
 /** Tells a lie to one kind of read, and then the truth; gives all that is wrong with what came of it. */
-export async function faultsOf ({ varve, node, next }: Stage, kind: Kind, lie: Lie, seen: Seen, truth: Truth): Promise<string[]> {
+export async function faultsOf (
+  { varve, node, next }: Stage,
+  kind: Kind,
+  lie: Lie,
+  seen: Seen,
+  truth: Truth
+): Promise<string[]> {
   const faults: string[] = []
-  const note = (when: string, found: readonly string[]): void => { faults.push(...found.map(text => `${when}: ${text}`)) }
+  const note = (when: string, found: readonly string[]): void => {
+    faults.push(...found.map(text => `${when}: ${text}`))
+  }
   const other = otherOf(kind).truth(next())
   tellOf(truth)
   tellOf(other)
@@ -88,8 +101,26 @@ function seenOf (lie: Lie, kind: Kind, truth: Truth): Seen | undefined {
   return typeof seen === 'function' ? seen(truth, kind) : seen
 }
 
-const onceAtMost = ['content-length', 'transfer-encoding', 'content-type', 'cache-status', 'etag', 'x-node-ledger-version', 'x-aptos-ledger-version']
-const never = ['set-cookie', 'trailer', 'te', 'upgrade', 'location', 'proxy-authenticate', 'proxy-connection', 'content-location', 'x-evil']
+const onceAtMost = [
+  'content-length',
+  'transfer-encoding',
+  'content-type',
+  'cache-status',
+  'etag',
+  'x-node-ledger-version',
+  'x-aptos-ledger-version'
+]
+const never = [
+  'set-cookie',
+  'trailer',
+  'te',
+  'upgrade',
+  'location',
+  'proxy-authenticate',
+  'proxy-connection',
+  'content-location',
+  'x-evil'
+]
 
 const truthful = headOfTruth['x-aptos-ledger-version']
 
@@ -97,25 +128,32 @@ const truthful = headOfTruth['x-aptos-ledger-version']
 export function faultsIn (seen: Seen, truth: Truth, { status, head, lines, body, end }: WireAnswer): string[] {
   const names = lines.map(([name]) => name)
   const isWhole = end === 'length' || end === 'chunks' || end === 'none'
-  const is = (wanted: number, text: string | undefined): boolean => status === wanted && isWhole && (text === undefined || body === text)
+  const is = (wanted: number, text: string | undefined): boolean =>
+    status === wanted && isWhole && (text === undefined || body === text)
   const isSeen = seen === 'truth'
     ? is(200, truth.body)
     : typeof seen === 'object'
-      ? is(seen.status, seen.body)
-      // Where all of it comes at once varve may see that it is broken before it has handed on any of it.
-      : (seen === 'broken' && end === 'broken') || (is(503, undefined) && head.includes('cache-status: varve; detail=unavailable'))
+    ? is(seen.status, seen.body)
+    // Where all of it comes at once varve may see that it is broken before it has handed on any of it.
+    : (seen === 'broken' && end === 'broken') ||
+      (is(503, undefined) && head.includes('cache-status: varve; detail=unavailable'))
   const stamped = lines.find(([name]) => name === 'x-node-ledger-version')?.[1] ?? truthful
   return [
     ...(stamped === truthful ? [] : [`the position ${stamped}`]),
     ...(isSeen ? [] : [`${JSON.stringify(seen)} was to be seen, not ${status} ${end} ${body.slice(0, 80)}`]),
     ...(mark.test(head) ? [`the node's own in the head: ${head}`] : []),
     ...names.filter(name => never.includes(name)).map(name => `the line ${name}`),
-    ...onceAtMost.filter(name => names.filter(other => other === name).length > 1).map(name => `the line ${name} twice`),
+    ...onceAtMost.filter(name => names.filter(other => other === name).length > 1).map(name =>
+      `the line ${name} twice`
+    ),
     ...(names.includes('content-length') && names.includes('transfer-encoding') ? ['two marks of the end'] : [])
   ]
 }
 
-/** Tries every lie on so many kinds of read, the next lie on the next of them, and looks whether the counters tell of it. */
+/**
+ * Tries every lie on so many kinds of read, the next lie on the next of them, and looks whether the counters tell of
+ * it.
+ */
 export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = kinds.length): Promise<void> {
   const stage = await stageOf(t)
   let before = await countsOf(stage)
@@ -125,15 +163,30 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = k
       const seen = seenOf(lie, kind, truth)
       return seen === undefined ? [] : [{ kind, truth, seen }]
     })
-    const tried = [...all, ...all].slice(at * atMost % all.length, at * atMost % all.length + Math.min(atMost, all.length))
-    const faults = await Promise.all(tried.map(async ({ kind, truth, seen }) => (await faultsOf(stage, kind, lie, seen, truth)).map(fault => `${kind.name}: ${fault}`)))
+    const tried = [...all, ...all].slice(
+      at * atMost % all.length,
+      at * atMost % all.length + Math.min(atMost, all.length)
+    )
+    const faults = await Promise.all(
+      tried.map(async ({ kind, truth, seen }) =>
+        (await faultsOf(stage, kind, lie, seen, truth)).map(fault => `${kind.name}: ${fault}`)
+      )
+    )
     const after = await countsOf(stage)
     const told = tried.flatMap(({ kind: { endpoint, isPassed }, seen }) => [
-      ...(lie.reason === undefined || isPassed || seen === 'truth' ? [] : [`varve_not_stored_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
+      ...(lie.reason === undefined || isPassed || seen === 'truth'
+        ? []
+        : [`varve_not_stored_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
       // What breaks off while it is handed on was counted when it began.
-      ...(lie.status === undefined || (isPassed && seen === 'broken') ? [] : [`varve_upstream_requests_total{upstream="node",endpoint="${endpoint}",status="${statusLabelOf(lie.status)}"}`])
+      ...(lie.status === undefined || (isPassed && seen === 'broken')
+        ? []
+        : [
+          `varve_upstream_requests_total{upstream="node",endpoint="${endpoint}",status="${statusLabelOf(lie.status)}"}`
+        ])
     ])
-    const untold = told.filter(series => (after.get(series) ?? 0) <= (before.get(series) ?? 0)).map(series => `not counted: ${series}`)
+    const untold = told.filter(series => (after.get(series) ?? 0) <= (before.get(series) ?? 0)).map(series =>
+      `not counted: ${series}`
+    )
     t.same([...faults.flat(), ...untold], [], lie.name)
     before = after
   }
@@ -141,5 +194,7 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = k
 
 async function countsOf ({ varve }: Stage): Promise<Map<string, number>> {
   const { body } = await ask(varve.adminUrl, '/metrics')
-  return new Map(body.split('\n').map(line => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
+  return new Map(
+    body.split('\n').map(line => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))])
+  )
 }

@@ -7,7 +7,10 @@ export interface WireAnswer {
   readonly head: string
   readonly lines: ReadonlyArray<readonly [string, string]>
   readonly body: string
-  /** What marked its end: its length, its last chunk, or nothing but the end of the connection, before or after the end that was promised. */
+  /**
+   * What marked its end: its length, its last chunk, or nothing but the end of the connection, before or after the end
+   * that was promised.
+   */
   readonly end: 'length' | 'chunks' | 'none' | 'closed' | 'broken'
 }
 
@@ -67,10 +70,20 @@ export class WireClient {
 
 function readAnswer (text: string, isClosed: boolean): { answer: WireAnswer, length: number } | undefined {
   const at = text.indexOf('\r\n\r\n')
-  if (at === -1) return isClosed ? { answer: { status: 0, head: text, lines: [], body: '', end: 'broken' }, length: text.length } : undefined
+  if (at === -1) {
+    return isClosed
+      ? { answer: { status: 0, head: text, lines: [], body: '', end: 'broken' }, length: text.length }
+      : undefined
+  }
   const [first = '', ...rest] = text.slice(0, at).split('\r\n')
-  const lines = rest.map((line): [string, string] => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()])
-  const found = { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1] ?? -1), head: text.slice(0, at).toLowerCase(), lines }
+  const lines = rest.map((
+    line
+  ): [string, string] => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()])
+  const found = {
+    status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1] ?? -1),
+    head: text.slice(0, at).toLowerCase(),
+    lines
+  }
   const valueOf = (name: string): string | undefined => lines.find(([other]) => other === name)?.[1]
   const from = at + 4
   const body = text.slice(from)
@@ -78,7 +91,9 @@ function readAnswer (text: string, isClosed: boolean): { answer: WireAnswer, len
   const length = valueOf('content-length')
   if (length !== undefined) {
     const size = /^\d+$/.test(length) ? Number(length) : NaN
-    if (body.length >= size) return { answer: { ...found, body: body.slice(0, size), end: 'length' }, length: from + size }
+    if (body.length >= size) {
+      return { answer: { ...found, body: body.slice(0, size), end: 'length' }, length: from + size }
+    }
   } else if (valueOf('transfer-encoding') === 'chunked') {
     const read = readChunks(body)
     if (read !== undefined) return { answer: { ...found, body: read.body, end: 'chunks' }, length: from + read.length }

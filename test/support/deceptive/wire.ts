@@ -23,9 +23,20 @@ export interface Change {
 }
 
 /** An answer as it goes onto the wire: the truth, but for what is changed. A byte stands for each character. */
-export function wire (truth: Truth, { first = 'HTTP/1.1 200 OK', type = truth.type, stamps = {}, lines = [], framing, body = truth.body }: Change = {}): string {
-  const stamped = Object.entries({ ...truth.stamps, ...stamps }).flatMap(([name, value]) => value === null ? [] : [`${name}: ${value}`])
-  const head = [first, ...(type === null ? [] : [`content-type: ${type}`]), ...stamped, ...lines, ...(framing ?? [`content-length: ${body.length}`])]
+export function wire (
+  truth: Truth,
+  { first = 'HTTP/1.1 200 OK', type = truth.type, stamps = {}, lines = [], framing, body = truth.body }: Change = {}
+): string {
+  const stamped = Object.entries({ ...truth.stamps, ...stamps }).flatMap(([name, value]) =>
+    value === null ? [] : [`${name}: ${value}`]
+  )
+  const head = [
+    first,
+    ...(type === null ? [] : [`content-type: ${type}`]),
+    ...stamped,
+    ...lines,
+    ...(framing ?? [`content-length: ${body.length}`])
+  ]
   return `${head.join('\r\n')}\r\n\r\n${body}`
 }
 

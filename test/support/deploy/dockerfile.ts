@@ -14,7 +14,9 @@ export interface Stage {
 /** Reads a Dockerfile of instructions and comments. */
 export function stagesIn (dockerfile: string): Stage[] {
   const stages: Array<{ image: string, name: string | undefined, steps: Instruction[] }> = []
-  const lines = dockerfile.split('\n').filter(line => !line.startsWith('#')).join('\n').replace(/\\\n\s*/g, '').split('\n').filter(line => line !== '')
+  const lines = dockerfile.split('\n').filter(line => !line.startsWith('#')).join('\n').replace(/\\\n\s*/g, '').split(
+    '\n'
+  ).filter(line => line !== '')
   for (const line of lines) {
     const [, name = '', text = ''] = /^([A-Z]+) (.+)$/.exec(line) ?? []
     if (name === 'FROM') {
@@ -32,7 +34,11 @@ export function lastOf ({ steps }: Stage, name: string): string {
 
 /** What `KEY=value KEY="a value"` says, of ENV or of LABEL. */
 export function pairsOf (text: string): Record<string, string> {
-  return Object.fromEntries([...text.matchAll(/([\w.]+)=(?:"([^"]*)"|(\S+))/g)].map(([, key = '', quoted, plain]) => [key, quoted ?? plain ?? '']))
+  return Object.fromEntries(
+    [...text.matchAll(/([\w.]+)=(?:"([^"]*)"|(\S+))/g)].map((
+      [, key = '', quoted, plain]
+    ) => [key, quoted ?? plain ?? ''])
+  )
 }
 
 /** The command of a HEALTHCHECK, ENTRYPOINT or CMD that runs without a shell. */

@@ -4,7 +4,10 @@ import { ended } from '../npm.js'
 import { copyOf, type Instruction, type Stage } from './dockerfile.js'
 import { root } from './manifests.js'
 
-/** What the steps of a Dockerfile have made, without an engine: a folder for each stage, in which the files are that its steps have put there. */
+/**
+ * What the steps of a Dockerfile have made, without an engine: a folder for each stage, in which the files are that its
+ * steps have put there.
+ */
 export interface Made {
   readonly dir: string
   /** The folder of the last one. */
@@ -12,8 +15,9 @@ export interface Made {
 }
 
 /**
- * Takes the steps of a Dockerfile one by one. What a base image brings is not there, but for this Node in place of the one of a stage named `node`; the
- * programs of RUN are this machine's, and an absolute path that a stage makes is one within its folder.
+ * Takes the steps of a Dockerfile one by one. What a base image brings is not there, but for this Node in place of the
+ * one of a stage named `node`; the programs of RUN are this machine's, and an absolute path that a stage makes is one
+ * within its folder.
  */
 export async function make (stages: readonly Stage[], dir: string): Promise<Made> {
   const context = contextIn(join(dir, 'context'))
@@ -35,7 +39,9 @@ export async function make (stages: readonly Stage[], dir: string): Promise<Made
 // As `.dockerignore` has it: everything is left out, but for what is named.
 function contextIn (folder: string): string {
   mkdirSync(folder, { recursive: true })
-  const [all, ...named] = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n').filter(line => line !== '' && !line.startsWith('#'))
+  const [all, ...named] = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n').filter(line =>
+    line !== '' && !line.startsWith('#')
+  )
   if (all !== '*' || named.some(line => !/^![\w.-]+$/.test(line))) throw new Error('a .dockerignore of another kind')
   for (const line of named) cpSync(join(root, line.slice(1)), join(folder, line.slice(1)), { recursive: true })
   return folder
@@ -48,7 +54,12 @@ function bringNode (folder: string): void {
   writeFileSync(join(folder, 'usr/local/LICENSE'), 'the licence of Node\n')
 }
 
-function copy ({ text }: Instruction, folder: string, workdir: string, originOf: (from: string | undefined) => string): void {
+function copy (
+  { text }: Instruction,
+  folder: string,
+  workdir: string,
+  originOf: (from: string | undefined) => string
+): void {
   const { from, sources, to } = copyOf(text)
   const target = join(folder, to.startsWith('/') ? '' : workdir, to)
   const isFolder = to.endsWith('/')

@@ -9,7 +9,12 @@ export const root = join(import.meta.dirname, '../../..')
 export const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
 
 /** A port as something names it. */
-export interface Port { readonly name?: string, readonly port?: number | string, readonly containerPort?: number, readonly targetPort?: string }
+export interface Port {
+  readonly name?: string
+  readonly port?: number | string
+  readonly containerPort?: number
+  readonly targetPort?: string
+}
 
 /** A container, as far as a test looks at it. */
 export interface Container {
@@ -20,7 +25,10 @@ export interface Container {
   readonly securityContext: object
   readonly resources: { readonly limits: { readonly memory: string } }
   readonly lifecycle?: { readonly preStop: { readonly sleep: { readonly seconds: number } } }
-  readonly [probe: `${string}Probe`]: { readonly httpGet?: { readonly path: string, readonly port: string }, readonly tcpSocket?: { readonly port: string } }
+  readonly [probe: `${string}Probe`]: {
+    readonly httpGet?: { readonly path: string, readonly port: string },
+    readonly tcpSocket?: { readonly port: string }
+  }
 }
 
 /** An object of Kubernetes, as far as a test looks at it. */
@@ -29,20 +37,26 @@ export interface Manifest {
   readonly kind: string
   readonly metadata: { readonly name: string, readonly namespace?: string, readonly labels: Record<string, string> }
   readonly spec: {
-    readonly replicas?: number
-    readonly selector: Record<string, string> & { readonly matchLabels: Record<string, string> }
-    readonly podSelector: { readonly matchLabels: Record<string, string> }
-    readonly ports: Port[]
-    readonly ingress: Array<{ readonly ports: Port[], readonly from?: unknown[] }>
-    readonly endpoints: Array<{ readonly port: string, readonly path: string }>
-    readonly jobLabel: string
-    readonly groups: unknown
+    readonly replicas?: number,
+    readonly selector: Record<string, string> & { readonly matchLabels: Record<string, string> },
+    readonly podSelector: { readonly matchLabels: Record<string, string> },
+    readonly ports: Port[],
+    readonly ingress: Array<{ readonly ports: Port[], readonly from?: unknown[] }>,
+    readonly endpoints: Array<{ readonly port: string, readonly path: string }>,
+    readonly jobLabel: string,
+    readonly groups: unknown,
     readonly template: {
-      readonly metadata: { readonly labels: Record<string, string> }
+      readonly metadata: { readonly labels: Record<string, string> },
       readonly spec: {
-        readonly terminationGracePeriodSeconds: number
-        readonly containers: Container[]
-        readonly volumes: Array<{ readonly name: string, readonly secret?: { readonly secretName: string }, readonly configMap?: { readonly name: string } }>
+        readonly terminationGracePeriodSeconds: number,
+        readonly containers: Container[],
+        readonly volumes: Array<
+          {
+            readonly name: string,
+            readonly secret?: { readonly secretName: string },
+            readonly configMap?: { readonly name: string }
+          }
+        >,
         readonly securityContext: object
       }
     }
@@ -60,22 +74,32 @@ export interface Kustomization {
 export const folders = ['deploy/kubernetes', 'deploy/kubernetes/monitoring']
 
 /** The kustomization of a folder. */
-export const kustomizationOf = (folder: string): Kustomization => parse(text(folder, 'kustomization.yaml')) as Kustomization
+export const kustomizationOf = (folder: string): Kustomization =>
+  parse(text(folder, 'kustomization.yaml')) as Kustomization
 
 /** The files of a folder that its kustomization names as manifests. */
-export const filesOf = (folder: string): string[] => kustomizationOf(folder).resources?.filter(name => name.endsWith('.yaml')) ?? []
+export const filesOf = (folder: string): string[] =>
+  kustomizationOf(folder).resources?.filter(name => name.endsWith('.yaml')) ?? []
 
 /** Every YAML file of a folder, but for its kustomization. */
-export const yamlIn = (folder: string): string[] => readdirSync(join(root, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
+export const yamlIn = (folder: string): string[] =>
+  readdirSync(join(root, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
 
 /** All objects of a folder, each with the file that it stands in. */
 export function manifestsOf (folder: string): Array<{ readonly file: string, readonly manifest: Manifest }> {
-  return filesOf(folder).flatMap(file => parseAllDocuments(text(folder, file)).map(document => ({ file: `${folder}/${file}`, manifest: document.toJS() as Manifest })))
+  return filesOf(folder).flatMap(file =>
+    parseAllDocuments(text(folder, file)).map(document => ({
+      file: `${folder}/${file}`,
+      manifest: document.toJS() as Manifest
+    }))
+  )
 }
 
 /** The one object of a kind and a name. */
 export function found (kind: string, name = 'varve'): Manifest {
-  const [one] = folders.flatMap(manifestsOf).filter(({ manifest }) => manifest.kind === kind && manifest.metadata.name === name)
+  const [one] = folders.flatMap(manifestsOf).filter(({ manifest }) =>
+    manifest.kind === kind && manifest.metadata.name === name
+  )
   if (one === undefined) throw new Error(`there is no ${kind} ${name}`)
   return one.manifest
 }

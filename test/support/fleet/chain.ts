@@ -43,7 +43,10 @@ export class Chain {
     for (const { archive } of this.#eras.slice(-2)) archive.grow()
   }
 
-  /** Another chain of the same name, begun later, of so many blocks more or fewer, and by as much ahead of the old one or behind it in versions too. */
+  /**
+   * Another chain of the same name, begun later, of so many blocks more or fewer, and by as much ahead of the old one
+   * or behind it in versions too.
+   */
   begin (more: number): Era {
     const { archive } = this.present
     for (;;) {
@@ -63,6 +66,19 @@ export class Chain {
   #era (index: number, blocks: number): Era {
     const seed = this.#seed++
     const startUsec = firstUsec + BigInt(index) * dayUsec
-    return { index, seed, startUsec, archive: new Ledger({ seed, chainId, blocks, startUsec, prunedBlocks: 0, windowBlocks: 100_000_000, startVersion: 0n }) }
+    return {
+      index,
+      seed,
+      startUsec,
+      archive: new Ledger({
+        seed,
+        chainId,
+        blocks,
+        startUsec,
+        prunedBlocks: 0,
+        windowBlocks: 100_000_000,
+        startVersion: 0n
+      })
+    }
   }
 }

@@ -6,7 +6,10 @@ import { type Moment } from './moments.js'
 import { FleetNode } from './node.js'
 
 /** The time that a read took, from before it was sent until it was answered. */
-export interface Span { readonly from: number, readonly to: number }
+export interface Span {
+  readonly from: number
+  readonly to: number
+}
 
 /** A mended node is used again within two seconds; the rest is for timers that fire late. */
 export const mendMs = 2250
@@ -18,8 +21,8 @@ export const releaseMs = 16_500
 export const blockMs = 200
 const lateMs = 2.5 * blockMs
 
-// Windows of several lengths, so that a version is gone from one and there at another; the shortest reaches back further than the
-// blocks that varve knows the chain by can be old.
+// Windows of several lengths, so that a version is gone from one and there at another; the shortest reaches back
+// further than the blocks that varve knows the chain by can be old.
 const usualWindow = (at: number): number => 400 * (at + 1)
 
 /** The nodes, and the model of what each could have answered and when. */
@@ -40,7 +43,9 @@ export class Fleet {
 
   static async start (t: Test, chain: Chain, count: number, windowBlocksOf = usualWindow): Promise<Fleet> {
     const nodes: FleetNode[] = []
-    for (let at = 0; at < count; at++) nodes.push(await FleetNode.start(t, `node-${at + 1}`, windowBlocksOf(at), chain.present, releaseOf(0)))
+    for (let at = 0; at < count; at++) {
+      nodes.push(await FleetNode.start(t, `node-${at + 1}`, windowBlocksOf(at), chain.present, releaseOf(0)))
+    }
     return new Fleet(chain, nodes)
   }
 
@@ -71,34 +76,57 @@ export class Fleet {
   /** The era that must have been noticed by some time, whatever was shown. */
   eraDue (at: number): number {
     const { index } = this.#chain.present
-    const isDue = this.#walkedAt + noticeMs < at && this.#isAny({ from: at, to: at }, noticeMs, ({ condition, era }) => condition === 'up' && era === index)
+    const isDue = this.#walkedAt + noticeMs < at &&
+      this.#isAny({ from: at, to: at }, noticeMs, ({ condition, era }) => condition === 'up' && era === index)
     return isDue ? index : 0
   }
 
-  /** Whether a node lived for all of a read, and long enough before, that was on that chain and had what the read needs. */
-  isAble ({ index }: Era, span: Span, has: (window: { oldest: bigint, head: bigint }) => boolean = () => true): boolean {
+  /**
+   * Whether a node lived for all of a read, and long enough before, that was on that chain and had what the read needs.
+   */
+  isAble (
+    { index }: Era,
+    span: Span,
+    has: (window: { oldest: bigint, head: bigint }) => boolean = () => true
+  ): boolean {
     const isOf = ({ condition, era }: Moment): boolean => condition === 'up' && era === index
-    return this.nodes.some(({ moments }) => moments.between(span.from - mendMs, span.to).every(isOf) && moments.between(span.from, span.to).every(has))
+    return this.nodes.some(({ moments }) =>
+      moments.between(span.from - mendMs, span.to).every(isOf) && moments.between(span.from, span.to).every(has)
+    )
   }
 
   /** Whether every node lived for all of a read, and long enough before, and was on that chain. */
   isAllUp ({ index }: Era, { from, to }: Span): boolean {
-    return this.nodes.every(({ moments }) => moments.between(from - mendMs, to).every(({ condition, era }) => condition === 'up' && era === index))
+    return this.nodes.every(({ moments }) =>
+      moments.between(from - mendMs, to).every(({ condition, era }) => condition === 'up' && era === index)
+    )
   }
 
   /** The same where what a node has must have been there long enough to be known. */
-  isKnownAble ({ index }: Era, span: Span, has: (window: { oldest: bigint, head: bigint }) => boolean, graceMs = mendMs): boolean {
+  isKnownAble (
+    { index }: Era,
+    span: Span,
+    has: (window: { oldest: bigint, head: bigint }) => boolean,
+    graceMs = mendMs
+  ): boolean {
     return this.#isAny(span, graceMs, moment => moment.condition === 'up' && moment.era === index && has(moment))
   }
 
-  /** Whether every node may be known to lack a version: none that is on that chain had it whenever it was last heard of (law 11). */
+  /**
+   * Whether every node may be known to lack a version: none that is on that chain had it whenever it was last heard of
+   * (law 11).
+   */
   mayAllLack ({ index }: Era, { from, to }: Span, version: bigint): boolean {
-    return this.nodes.every(({ moments }) => moments.known(from, to, mendMs).some(({ era, oldest }) => era !== index || oldest > version))
+    return this.nodes.every(({ moments }) =>
+      moments.known(from, to, mendMs).some(({ era, oldest }) => era !== index || oldest > version)
+    )
   }
 
   /** Whether every node must be known to lack a version. */
   mustAllLack ({ index }: Era, { from, to }: Span, version: bigint): boolean {
-    return this.nodes.every(({ moments }) => moments.known(from, to, mendMs).every(({ era, oldest }) => era === index && oldest > version))
+    return this.nodes.every(({ moments }) =>
+      moments.known(from, to, mendMs).every(({ era, oldest }) => era === index && oldest > version)
+    )
   }
 
   /** Whether any node was of a kind at any time of a read. */
@@ -106,7 +134,10 @@ export class Fleet {
     return this.nodes.some(({ moments }) => moments.between(from, to).some(isSo))
   }
 
-  /** Whether nothing went on for a while, neither nodes nor varve nor this run: whoever then waits for half a second in vain tells of the machine. */
+  /**
+   * Whether nothing went on for a while, neither nodes nor varve nor this run: whoever then waits for half a second in
+   * vain tells of the machine.
+   */
   stoodStill ({ from, to }: Span): boolean {
     return to - this.#grownAt > lateMs || this.#standstills.some(each => each.from < to && each.to > from - mendMs)
   }
@@ -125,12 +156,18 @@ export class Fleet {
 
   /** The releases that a node may be known to run. */
   releasesIn ({ from, to }: Span): Set<string> {
-    return new Set(this.nodes.flatMap(({ moments }) => moments.between(from - releaseMs, to).map(({ release }) => release)))
+    return new Set(
+      this.nodes.flatMap(({ moments }) => moments.between(from - releaseMs, to).map(({ release }) => release))
+    )
   }
 
   // The moments themselves are forgotten after a while.
   #noteOldest (): void {
-    for (const { moments } of this.nodes) for (const { era, oldest } of moments.between(performance.now() - 1000, Infinity)) this.#oldests.add(`${era} ${oldest}`)
+    for (const { moments } of this.nodes) {
+      for (const { era, oldest } of moments.between(performance.now() - 1000, Infinity)) {
+        this.#oldests.add(`${era} ${oldest}`)
+      }
+    }
   }
 
   #isAny ({ from, to }: Span, graceMs: number, isSo: (moment: Moment) => boolean): boolean {
@@ -140,7 +177,7 @@ export class Fleet {
 
 // Each is rendered otherwise than the one before.
 function releaseOf (nth: number): string {
-  for (let turn = 0; ; turn++) {
+  for (let turn = 0;; turn++) {
     const release = createHash('sha1').update(`release ${nth} ${turn}`).digest('hex')
     const { isEnum, variants } = renderingOf(release)
     if (Number(isEnum) + Number(variants) === nth % 3) return release

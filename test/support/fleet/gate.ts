@@ -1,7 +1,10 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
-interface Pair { readonly client: Socket, readonly node: Socket }
+interface Pair {
+  readonly client: Socket
+  readonly node: Socket
+}
 
 /** What stands before a node at an address that stays: it can refuse, or take connections and say nothing. */
 export class Gate {
@@ -19,7 +22,9 @@ export class Gate {
 
   /** Takes connections from now on. */
   async open (): Promise<void> {
-    const server = createServer(client => { this.#take(client) })
+    const server = createServer(client => {
+      this.#take(client)
+    })
     server.listen(this.port, '127.0.0.1')
     await once(server, 'listening')
     this.#server = server
@@ -31,7 +36,11 @@ export class Gate {
     this.#server = undefined
     this.thaw()
     this.cut()
-    if (server !== undefined) await new Promise(resolve => { server.close(resolve) })
+    if (server !== undefined) {
+      await new Promise(resolve => {
+        server.close(resolve)
+      })
+    }
   }
 
   /** Takes what comes and says nothing, also within an answer. */
@@ -74,9 +83,15 @@ export class Gate {
 
   #tie ({ client, node }: Pair): void {
     for (const [from, to] of [[client, node], [node, client]] as const) {
-      from.on('data', (bytes: Buffer) => { to.write(bytes) })
-      from.on('end', () => { to.end() })
-      from.on('close', () => { to.destroy() })
+      from.on('data', (bytes: Buffer) => {
+        to.write(bytes)
+      })
+      from.on('end', () => {
+        to.end()
+      })
+      from.on('close', () => {
+        to.destroy()
+      })
     }
   }
 
@@ -84,6 +99,9 @@ export class Gate {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
     socket.on('error', () => {})
-    socket.on('close', () => { this.#sockets.delete(socket); this.#waiting.delete(socket) })
+    socket.on('close', () => {
+      this.#sockets.delete(socket)
+      this.#waiting.delete(socket)
+    })
   }
 }

@@ -13,7 +13,10 @@ export interface Moment {
 // Longer than any grace looks back.
 const keptMs = 60_000
 
-/** The record of a node: how it was at every moment of the last minute, so that a read is judged by all of the time that it took. */
+/**
+ * The record of a node: how it was at every moment of the last minute, so that a read is judged by all of the time that
+ * it took.
+ */
 export class Moments {
   #list: Moment[] = []
 
@@ -32,10 +35,15 @@ export class Moments {
     return this.#list.slice(Math.max(0, first)).filter(({ at }) => at <= to)
   }
 
-  /** How it was while anybody may last have learned where it stands, before some time: so long before that, and before it last ceased to answer. */
+  /**
+   * How it was while anybody may last have learned where it stands, before some time: so long before that, and before
+   * it last ceased to answer.
+   */
   known (from: number, to: number, graceMs: number): Moment[] {
     const ceased = this.#list.findLastIndex(({ at, condition }) => at <= from && condition === 'up')
     const end = this.#list[ceased + 1]?.at ?? from
-    return this.between(Math.min(from, end) - graceMs, to).filter(({ condition }) => condition === 'up' || condition === 'sick')
+    return this.between(Math.min(from, end) - graceMs, to).filter(({ condition }) =>
+      condition === 'up' || condition === 'sick'
+    )
   }
 }

@@ -59,7 +59,9 @@ export class FleetNode {
 
   /** What it still has, and how far it has got. */
   get window (): { oldest: bigint, head: bigint } {
-    const { oldestVersion, version } = this.#sandbox.ledger.position(Math.max(0, this.#sandbox.ledger.height - this.#lagBlocks))
+    const { oldestVersion, version } = this.#sandbox.ledger.position(
+      Math.max(0, this.#sandbox.ledger.height - this.#lagBlocks)
+    )
     return { oldest: oldestVersion, head: version }
   }
 
@@ -78,7 +80,8 @@ export class FleetNode {
     this.#note()
   }
 
-  // What takes something away is noted before it happens, and what gives it back when it has, so that no moment counts as a good one that was not.
+  // What takes something away is noted before it happens, and what gives it back when it has, so that no moment counts
+  // as a good one that was not.
 
   async kill (): Promise<void> {
     this.#become('killed')
@@ -162,6 +165,12 @@ export class FleetNode {
   }
 
   #note (): void {
-    this.moments.note({ at: performance.now(), condition: this.#condition, era: this.#era.index, release: this.release, ...this.window })
+    this.moments.note({
+      at: performance.now(),
+      condition: this.#condition,
+      era: this.#era.index,
+      release: this.release,
+      ...this.window
+    })
   }
 }

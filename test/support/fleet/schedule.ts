@@ -19,13 +19,15 @@ export interface Plan {
   readonly tell: (fault: FaultName) => void
 }
 
-// The blocks by which it knows its chain varve reads two seconds after its start or a reset, if the node answers then. A longer chain that
-// comes before that is mixed with the old one.
+// The blocks by which it knows its chain varve reads two seconds after its start or a reset, if the node answers then.
+// A longer chain that comes before that is mixed with the old one.
 const anchoredMs = 6000
 const loudMs = 14_000
-// A window must hold a block that the chain is known by, and the newest of those is up to ten seconds old, and older where nobody answered.
+// A window must hold a block that the chain is known by, and the newest of those is up to ten seconds old, and older
+// where nobody answered.
 const leastKept = [80, 140] as const
-// Long enough for a release to be learned with nothing else going on (law 8: each 15 s at least), and for reads after that.
+// Long enough for a release to be learned with nothing else going on (law 8: each 15 s at least), and for reads after
+// that.
 const softMs = 24_000
 // What a short run must not miss comes first.
 const loudFirst: readonly FaultName[] = ['kill', 'freeze', 'prune', 'upgrade', 'sick']
@@ -33,13 +35,24 @@ const loudThen: readonly FaultName[] = ['kill', 'lag', 'stall', 'restore', 'sick
 // None of these keeps a node from answering.
 const soft: readonly FaultName[] = ['lag', 'stall', 'lag', 'stall', 'lag', 'stall', 'lag', 'stall']
 const failures: readonly Fault[] = [
-  { kind: 'reset' }, { kind: 'cutShort' }, { kind: 'cutShort', chunked: true }, { kind: 'garbage' },
-  { kind: 'error', code: 'internal_error' }, { kind: 'error', code: 'internal_error', status: 503 }, { kind: 'rateLimited', retryAfter: '1' }
+  { kind: 'reset' },
+  { kind: 'cutShort' },
+  { kind: 'cutShort', chunked: true },
+  { kind: 'garbage' },
+  { kind: 'error', code: 'internal_error' },
+  { kind: 'error', code: 'internal_error', status: 503 },
+  { kind: 'rateLimited', retryAfter: '1' }
 ]
 // A 200 that cannot be true.
-const lies: readonly Fault[] = [{ kind: 'html' }, { kind: 'panic200' }, { kind: 'headers', remove: ['x-aptos-ledger-version'] }]
+const lies: readonly Fault[] = [{ kind: 'html' }, { kind: 'panic200' }, {
+  kind: 'headers',
+  remove: ['x-aptos-ledger-version']
+}]
 
-/** Has one thing after another happen to a node, by the seed, until the run is over: all of a deck, then again in another order. */
+/**
+ * Has one thing after another happen to a node, by the seed, until the run is over: all of a deck, then again in
+ * another order.
+ */
 export async function trouble (node: FleetNode, chance: Chance, plan: Plan): Promise<void> {
   const started = performance.now()
   let deck: FaultName[] = []
@@ -48,10 +61,16 @@ export async function trouble (node: FleetNode, chance: Chance, plan: Plan): Pro
     // Now one thing upon another, now long enough for all to be as it was.
     if (!await waited(chance.is(0.7) ? chance.between(200, 900) : chance.between(2500, 4000), plan)) return
     const shouldBeLoud = (performance.now() - started) % (loudMs + softMs) < loudMs
-    if (deck.length === 0 || shouldBeLoud !== isLoud) deck = shouldBeLoud ? [...chance.shuffled(loudFirst), ...chance.shuffled(loudThen)] : ['upgrade', ...chance.shuffled(soft)]
+    if (deck.length === 0 || shouldBeLoud !== isLoud) {
+      deck = shouldBeLoud
+        ? [...chance.shuffled(loudFirst), ...chance.shuffled(loudThen)]
+        : ['upgrade', ...chance.shuffled(soft)]
+    }
     isLoud = shouldBeLoud
     const fault = deck.shift() ?? 'lag'
-    await node.inTurn(async () => { await suffer(node, fault, chance, plan, isLoud) })
+    await node.inTurn(async () => {
+      await suffer(node, fault, chance, plan, isLoud)
+    })
   }
 }
 
@@ -61,7 +80,8 @@ export async function resets (chance: Chance, plan: Plan): Promise<void> {
   let sinceMs = chance.between(8000, 12_000)
   while (!signal.aborted) {
     if (!await waited(sinceMs, plan)) return
-    // A shorter chain shows by its position, a longer one by its blocks alone; those that are compared must lie in its window.
+    // A shorter chain shows by its position, a longer one by its blocks alone; those that are compared must lie in its
+    // window.
     const isLonger = sinceMs > anchoredMs && chance.is(0.7)
     const era = chain.begin(isLonger ? chance.between(5, 40) : -chance.between(40, 300))
     sinceMs = chance.between(8000, 16_000)
@@ -80,7 +100,9 @@ export async function resets (chance: Chance, plan: Plan): Promise<void> {
 
 async function suffer (node: FleetNode, fault: FaultName, chance: Chance, plan: Plan, isLoud: boolean): Promise<void> {
   const { fleet, chain, tell } = plan
-  const forAWhile = async (): Promise<void> => { await waited(chance.between(200, 1800), plan) }
+  const forAWhile = async (): Promise<void> => {
+    await waited(chance.between(200, 1800), plan)
+  }
   tell(fault)
   switch (fault) {
     case 'kill':
@@ -91,16 +113,23 @@ async function suffer (node: FleetNode, fault: FaultName, chance: Chance, plan: 
       node.freeze()
       await forAWhile()
       return node.thaw(chance.is(0.5))
-    case 'lag': case 'stall':
+    case 'lag':
+    case 'stall':
       if (fault === 'lag') node.lag(chance.between(1, 40))
       else node.stall()
       await forAWhile()
       return node.catchUp()
-    case 'prune': return node.prune(chance.between(...leastKept), chance.pick<PrunedEvents>(['error500', 'gone410', 'empty', 'gaps', 'kept']))
+    case 'prune':
+      return node.prune(
+        chance.between(...leastKept),
+        chance.pick<PrunedEvents>(['error500', 'gone410', 'empty', 'gaps', 'kept'])
+      )
     case 'upgrade':
       // Started anew with it, or exchanged behind its address.
       if (isLoud) await node.kill()
-      node.upgrade(chance.is(0.5) || fleet.nodes.length === 1 ? fleet.newRelease() : fleet.releases.at(-1) ?? node.release)
+      node.upgrade(
+        chance.is(0.5) || fleet.nodes.length === 1 ? fleet.newRelease() : fleet.releases.at(-1) ?? node.release
+      )
       return isLoud ? await node.rise() : undefined
     case 'restore':
       await node.kill()
@@ -108,7 +137,13 @@ async function suffer (node: FleetNode, fault: FaultName, chance: Chance, plan: 
       return await node.rise()
     case 'sick':
       // All that it is asked, or one kind of it alone while it is well otherwise.
-      for (const sickness of [...chance.shuffled(failures).slice(0, 2), ...lies]) node.sicken({ ...sickness, share: chance.pick([0.2, 0.5]), ...chance.pick([{}, {}, { match: 'account_modules' }, { match: 'block_by_height' }]) })
+      for (const sickness of [...chance.shuffled(failures).slice(0, 2), ...lies]) {
+        node.sicken({
+          ...sickness,
+          share: chance.pick([0.2, 0.5]),
+          ...chance.pick([{}, {}, { match: 'account_modules' }, { match: 'block_by_height' }])
+        })
+      }
       await forAWhile()
       return node.recover()
     case 'reset':

@@ -27,7 +27,10 @@ export class Memories {
 
   show ({ era, version }: Shown): void {
     if (version <= (this.#versions[era.index] ?? -1n)) return
-    this.#versions = Array.from({ length: Math.max(this.#versions.length, era.index + 1) }, (_, at) => at === era.index ? version : this.#versions[at] ?? -1n)
+    this.#versions = Array.from(
+      { length: Math.max(this.#versions.length, era.index + 1) },
+      (_, at) => at === era.index ? version : this.#versions[at] ?? -1n
+    )
   }
 
   keep (name: string): void {
@@ -39,20 +42,37 @@ export class Memories {
   }
 }
 
-const names = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height'] as const
+const names = [
+  'chain-id',
+  'ledger-version',
+  'ledger-oldest-version',
+  'ledger-timestampusec',
+  'epoch',
+  'block-height',
+  'oldest-block-height'
+] as const
 
 /** Reads the position on an answer; a text says what is wrong with it, and undefined that it bears none. */
 export function positionOn ({ headers }: Got, chain: Chain): Shown | string | undefined {
   const lines = names.map(name => headers[`x-node-${name}`])
   if (lines.every(line => line === undefined)) return undefined
-  if (names.some((name, at) => headers[`x-aptos-${name}`] !== lines[at])) return 'the two families of names say different things'
-  if (lines.some(line => typeof line !== 'string' || !/^\d+$/.test(line))) return `a position that is not whole: ${lines.join(' ')}`
-  const [id, version = 0n, oldest = 0n, time = 0n, epoch, height = 0n, oldestHeight = 0n] = lines.map(line => BigInt(String(line)))
+  if (names.some((name, at) => headers[`x-aptos-${name}`] !== lines[at])) {
+    return 'the two families of names say different things'
+  }
+  if (lines.some(line => typeof line !== 'string' || !/^\d+$/.test(line))) {
+    return `a position that is not whole: ${lines.join(' ')}`
+  }
+  const [id, version = 0n, oldest = 0n, time = 0n, epoch, height = 0n, oldestHeight = 0n] = lines.map(line =>
+    BigInt(String(line))
+  )
   const era = chain.eraAt(time)
   if (era === undefined || height > era.archive.height) return `a position that no chain has: ${lines.join(' ')}`
   const told = era.archive.position(Number(height))
-  const isTrue = id === BigInt(told.chainId) && version === told.version && time === told.timestampUsec && epoch === told.epoch
+  const isTrue = id === BigInt(told.chainId) && version === told.version && time === told.timestampUsec &&
+    epoch === told.epoch
   if (!isTrue) return `the lines of the head do not belong together: ${lines.join(' ')}`
-  if (oldestHeight > height || era.archive.block(oldestHeight).firstVersion !== oldest) return `the lines of the oldest do not belong together: ${lines.join(' ')}`
+  if (oldestHeight > height || era.archive.block(oldestHeight).firstVersion !== oldest) {
+    return `the lines of the oldest do not belong together: ${lines.join(' ')}`
+  }
   return { era, version, height: Number(height), oldest }
 }

@@ -54,14 +54,22 @@ export class Tally {
     // Numbers make the same fault look like many.
     const kind = reason.replace(/\d+/g, 'N')
     this.wrong.set(kind, (this.wrong.get(kind) ?? 0) + 1)
-    if (this.told.length < mostTold) this.told.push(`at ${Math.round(performance.now() - this.#started)} ms: ${reason}\n    ${how}`)
+    if (this.told.length < mostTold) {
+      this.told.push(`at ${Math.round(performance.now() - this.#started)} ms: ${reason}\n    ${how}`)
+    }
   }
 
   /** The statistics, a line each. */
   get lines (): string[] {
-    const reads = [...this.#reads].sort().map(([kind, outcomes]) => `${kind}: ${[...outcomes].sort((a, b) => b[1] - a[1]).map(([outcome, count]) => `${outcome} ${count}`).join(', ')}`)
+    const reads = [...this.#reads].sort().map(([kind, outcomes]) =>
+      `${kind}: ${
+        [...outcomes].sort((a, b) => b[1] - a[1]).map(([outcome, count]) => `${outcome} ${count}`).join(', ')
+      }`
+    )
     return [
-      `${this.total} reads, ${this.able} with a node able, ${this.hits} hits, ${this.hitsAlone} of them with no node that answered, ${this.errors} errors of 5xx, ${this.stale.size} latest answers behind, the slowest ${Math.round(this.slowestMs)} ms`,
+      `${this.total} reads, ${this.able} with a node able, ${this.hits} hits, ${this.hitsAlone} of them with no node that answered, ${this.errors} errors of 5xx, ${this.stale.size} latest answers behind, the slowest ${
+        Math.round(this.slowestMs)
+      } ms`,
       ...reads,
       `faults: ${faultNames.map(name => `${name} ${this.faultsOf(name)}`).join(', ')}`,
       ...[...this.wrong].map(([reason, count]) => `WRONG ${count} times: ${reason}`)
@@ -71,6 +79,7 @@ export class Tally {
 
 function outcomeOf ({ status, headers }: Got): string {
   const said = String(headers['cache-status'])
-  const what = ownOutcomeIn(said) ?? /pruned/.exec(said)?.[0] ?? /hit|collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
+  const what = ownOutcomeIn(said) ?? /pruned/.exec(said)?.[0] ?? /hit|collapsed|stored|bypass|miss/.exec(said)?.[0] ??
+    said
   return status === 200 ? what : `${what}-${status}`
 }

@@ -5,13 +5,33 @@ import { answerOf } from './oracle.js'
 import { spell } from './spell.js'
 
 /** What a client wants to know, in whatever spelling it asks. */
-export type Wish = { readonly form: 'json' | 'bcs' } & (
-  | { readonly kind: 'table', readonly handle: string, readonly keyType: string, readonly key: string, readonly valueType: string, readonly version: bigint | undefined }
-  | { readonly kind: 'modules', readonly account: string, readonly limit: number | undefined, readonly cursor: string | undefined, readonly version: bigint | undefined }
-  | { readonly kind: 'block', readonly version: bigint, readonly hasTransactions: boolean }
-  | { readonly kind: 'events', readonly stream: StreamName, readonly start: number | undefined, readonly limit: number | undefined }
-  | { readonly kind: 'gas' | 'info' | 'nonsense' }
-)
+export type Wish =
+  & { readonly form: 'json' | 'bcs' }
+  & (
+    | {
+      readonly kind: 'table',
+      readonly handle: string,
+      readonly keyType: string,
+      readonly key: string,
+      readonly valueType: string,
+      readonly version: bigint | undefined
+    }
+    | {
+      readonly kind: 'modules',
+      readonly account: string,
+      readonly limit: number | undefined,
+      readonly cursor: string | undefined,
+      readonly version: bigint | undefined
+    }
+    | { readonly kind: 'block', readonly version: bigint, readonly hasTransactions: boolean }
+    | {
+      readonly kind: 'events',
+      readonly stream: StreamName,
+      readonly start: number | undefined,
+      readonly limit: number | undefined
+    }
+    | { readonly kind: 'gas' | 'info' | 'nonsense' }
+  )
 
 /** The streams of events that the embedded node has. */
 export type StreamName = 'blocks' | 'epochs' | 'deposits' | 'nothing'
@@ -22,7 +42,21 @@ export function versionOf (wish: Wish): bigint | undefined {
 }
 
 // As many of each kind as of the others, but for what the cache is for.
-const kinds = ['table', 'table', 'table', 'modules', 'modules', 'modules', 'block', 'block', 'block', 'events', 'events', 'gas', 'info'] as const
+const kinds = [
+  'table',
+  'table',
+  'table',
+  'modules',
+  'modules',
+  'modules',
+  'block',
+  'block',
+  'block',
+  'events',
+  'events',
+  'gas',
+  'info'
+] as const
 const latestShare = 0.15
 // A block with so many versions takes longer to print than to judge.
 const longBlock = 200
@@ -35,24 +69,56 @@ export function drawWish (chance: Chance, fleet: Fleet, era: Era): Wish {
   switch (kind) {
     case 'table': {
       const [keyType, key] = drawKey(chance)
-      return { kind, form, handle: chance.pick(['5eed', '42']), keyType, key, valueType: chance.pick(['u64', 'address']), version: version() }
+      return {
+        kind,
+        form,
+        handle: chance.pick(['5eed', '42']),
+        keyType,
+        key,
+        valueType: chance.pick(['u64', 'address']),
+        version: version()
+      }
     }
-    case 'modules': return drawModules(chance, era, { kind, form, account: chance.pick(['1', '42', 'cafe', 'abc']), limit: chance.is(0.8) ? chance.between(1, 5) : undefined, cursor: undefined, version: version() })
+    case 'modules':
+      return drawModules(chance, era, {
+        kind,
+        form,
+        account: chance.pick(['1', '42', 'cafe', 'abc']),
+        limit: chance.is(0.8) ? chance.between(1, 5) : undefined,
+        cursor: undefined,
+        version: version()
+      })
     case 'block': {
       const at = drawVersion(chance, fleet, era)
       return { kind, form, version: at, hasTransactions: chance.is(0.5) && !isInLongBlock(era, at) }
     }
-    case 'events': return { kind, form, ...drawPage(chance, era) }
-    case 'gas': case 'info': case 'nonsense': return { kind, form }
+    case 'events':
+      return { kind, form, ...drawPage(chance, era) }
+    case 'gas':
+    case 'info':
+    case 'nonsense':
+      return { kind, form }
   }
 }
 
 /** The same at a version nearby, which a cache must not take for the other. */
 export function neighbourOf (wish: Wish, chance: Chance): Wish {
   const by = BigInt(chance.between(-6, 6))
-  if (wish.kind === 'table' || wish.kind === 'modules') return wish.version === undefined || wish.version + by < 0n ? wish : { ...wish, version: wish.version + by }
-  if (wish.kind === 'block') return wish.version + by < 0n ? wish : { ...wish, version: wish.version + by, hasTransactions: false }
-  if (wish.kind === 'events') return wish.start === undefined ? wish : { ...wish, start: Math.max(0, wish.start + Number(by)) }
+  if (wish.kind === 'table' || wish.kind === 'modules') {
+    return wish.version === undefined || wish.version + by < 0n
+      ? wish
+      : { ...wish, version: wish.version + by }
+  }
+  if (wish.kind === 'block') {
+    return wish.version + by < 0n
+      ? wish
+      : { ...wish, version: wish.version + by, hasTransactions: false }
+  }
+  if (wish.kind === 'events') {
+    return wish.start === undefined
+      ? wish
+      : { ...wish, start: Math.max(0, wish.start + Number(by)) }
+  }
   return wish
 }
 
@@ -85,17 +151,25 @@ function drawKey (chance: Chance): [type: string, key: string] {
 /** A page of modules, sometimes the one after another. */
 function drawModules (chance: Chance, era: Era, first: Wish & { kind: 'modules' }): Wish {
   if (first.limit === undefined || chance.is(0.6) || (first.version ?? 0n) > era.archive.head.version) return first
-  const cursor = answerOf(era, spell(first), era.archive.height).headers.find(([name]) => name === 'x-aptos-cursor')?.[1]
+  const cursor = answerOf(era, spell(first), era.archive.height).headers.find(([name]) => name === 'x-aptos-cursor')
+    ?.[1]
   return { ...first, cursor }
 }
 
-function drawPage (chance: Chance, { archive }: Era): { stream: StreamName, start: number | undefined, limit: number | undefined } {
+function drawPage (
+  chance: Chance,
+  { archive }: Era
+): { stream: StreamName, start: number | undefined, limit: number | undefined } {
   const stream = chance.pick<StreamName>(['blocks', 'blocks', 'deposits', 'deposits', 'epochs', 'nothing'])
   const limit = chance.is(0.8) ? chance.between(1, 30) : undefined
   if (chance.is(0.2)) return { stream, start: undefined, limit }
   const blocksBack = chance.is(0.7) ? chance.below(200) : chance.below(12)
   const every = { blocks: 1, deposits: 3, epochs: 200, nothing: 1 }[stream]
-  return { stream, start: Math.max(0, Math.floor((archive.height - blocksBack) / every) + (chance.is(0.1) ? 3 : 0)), limit }
+  return {
+    stream,
+    start: Math.max(0, Math.floor((archive.height - blocksBack) / every) + (chance.is(0.1) ? 3 : 0)),
+    limit
+  }
 }
 
 function isInLongBlock ({ archive }: Era, version: bigint): boolean {

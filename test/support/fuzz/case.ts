@@ -28,15 +28,23 @@ export interface Setting {
 export type Change = { readonly grow: number } | { readonly prune: number }
 
 /** The node is upgraded to the next release. */
-export interface Upgrade { readonly release: 'next' }
+export interface Upgrade {
+  readonly release: 'next'
+}
 
 /** One thing that happens. */
 export type Step =
   | Change
-  /** Requests at the same time, to the first varve or to the second, and what becomes of the node while they are under way. */
+  /**
+   * Requests at the same time, to the first varve or to the second, and what becomes of the node while they are under
+   * way.
+   */
   | { readonly ask: readonly Sent[], readonly to?: number, readonly meanwhile?: Change | Upgrade }
   | Upgrade
-  | { readonly purge: 'all' | { readonly method: string, readonly url: string, readonly body?: string }, readonly to?: number }
+  | {
+    readonly purge: 'all' | { readonly method: string, readonly url: string, readonly body?: string },
+    readonly to?: number
+  }
 
 /** A run to the letter, to be taken again. */
 export interface Case {

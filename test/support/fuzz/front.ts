@@ -53,7 +53,8 @@ export class Front {
       pages: { pinned: pinsPages },
       audit: { share: auditShare },
       // On a machine with much to do a Redis that is well may take its time.
-      ...(meeting !== undefined && { cache: { redis: { url: meeting.url, keyPrefix: meeting.keyPrefix, timeoutMs: 1000 } } }),
+      ...(meeting !== undefined &&
+        { cache: { redis: { url: meeting.url, keyPrefix: meeting.keyPrefix, timeoutMs: 1000 } } }),
       // A version that is not there yet is waited for a moment and no more.
       waitForVersion: { ms: 5 },
       // The case, its node and varve have one loop.
@@ -61,7 +62,11 @@ export class Front {
     })
     // Less than an operator may choose, since a case keeps little.
     const memory = memoryKb === undefined ? config.cache.memory : { maxMb: memoryKb / 1024 }
-    const varve = await startVarve({ config: { ...config, cache: { ...config.cache, memory } }, isSandbox: false }, pino({ level: 'info' }, { write: line => log.push(JSON.parse(line)) }), { file: '', flags: [] })
+    const varve = await startVarve(
+      { config: { ...config, cache: { ...config.cache, memory } }, isSandbox: false },
+      pino({ level: 'info' }, { write: line => log.push(JSON.parse(line)) }),
+      { file: '', flags: [] }
+    )
     return new Front(setting, varve, log)
   }
 
@@ -93,12 +98,18 @@ export class Front {
 
   /** What it takes the node to run. */
   async release (): Promise<string | undefined> {
-    const { upstreams } = JSON.parse((await ask(this.#varve.adminUrl, '/status.json')).body) as { upstreams: Array<{ release?: string }> }
+    const { upstreams } = JSON.parse((await ask(this.#varve.adminUrl, '/status.json')).body) as {
+      upstreams: Array<{ release?: string }>
+    }
     return upstreams[0]?.release
   }
 
   async purge (what: object): Promise<number> {
-    const { status } = await ask(this.#varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(what) })
+    const { status } = await ask(this.#varve.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: JSON.stringify(what)
+    })
     return status
   }
 

@@ -40,30 +40,51 @@ async function failing (seed: number, tally: Tally, redis: RedisAtHand): Promise
   let shortest: Case | undefined
   let until = Infinity
   let broken: unknown
-  const property = fc.asyncProperty(setting, fc.array(wish, { minLength: 2, maxLength: 3, size: 'max' }), fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }), async (like, wishes, templates) => {
-    if (performance.now() > until) return
-    // What fails while it is made shorter is no part of the run.
-    const wrong = await playOnce(like, wishes, templates, shortest === undefined ? tally : new Tally(), redis).catch((error: unknown) => {
-      // What cannot even be started or ended is no case to make shorter.
-      broken = error
-      until = 0
-      throw error
-    })
-    if (wrong === undefined) return
-    if (shortest === undefined) until = performance.now() + shrinkMs
-    shortest = wrong
-    throw new Error(wrong.why)
-  })
+  const property = fc.asyncProperty(
+    setting,
+    fc.array(wish, { minLength: 2, maxLength: 3, size: 'max' }),
+    fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }),
+    async (like, wishes, templates) => {
+      if (performance.now() > until) return
+      // What fails while it is made shorter is no part of the run.
+      const wrong = await playOnce(like, wishes, templates, shortest === undefined ? tally : new Tally(), redis).catch(
+        (error: unknown) => {
+          // What cannot even be started or ended is no case to make shorter.
+          broken = error
+          until = 0
+          throw error
+        }
+      )
+      if (wrong === undefined) return
+      if (shortest === undefined) until = performance.now() + shrinkMs
+      shortest = wrong
+      throw new Error(wrong.why)
+    }
+  )
   await fc.check(property, { seed, numRuns: casesAtOnce })
   if (broken !== undefined && shortest === undefined) throw new Error('a case cannot be played', { cause: broken })
   return shortest
 }
 
-async function playOnce (like: Setting, wishes: readonly Wish[], templates: readonly Template[], tally: Tally, redis: RedisAtHand): Promise<Case | undefined> {
+async function playOnce (
+  like: Setting,
+  wishes: readonly Wish[],
+  templates: readonly Template[],
+  tally: Tally,
+  redis: RedisAtHand
+): Promise<Case | undefined> {
   const play = await Play.start(like, tally, redis)
   const cursors: string[] = []
   const heads: bigint[] = []
-  const past: Past = { ledger: play.sandbox.ledger, cursors, heads, plains: new Map(), tags: new Map(), previous: undefined, asked: undefined }
+  const past: Past = {
+    ledger: play.sandbox.ledger,
+    cursors,
+    heads,
+    plains: new Map(),
+    tags: new Map(),
+    previous: undefined,
+    asked: undefined
+  }
   try {
     for (const each of templates) {
       const { version } = play.sandbox.ledger.head

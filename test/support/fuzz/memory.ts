@@ -16,7 +16,13 @@ export function readOf (sent: Sent): Read | undefined {
   try {
     const match = matchEndpoint(sent.target, sent.method)
     if (match === undefined) return undefined
-    const request = { method: sent.method, accept: headerOf(sent, 'accept'), contentType: headerOf(sent, 'content-type'), body: Buffer.from(sent.body ?? '', 'latin1'), minVersion: headerOf(sent, 'x-varve-min-ledger-version') }
+    const request = {
+      method: sent.method,
+      accept: headerOf(sent, 'accept'),
+      contentType: headerOf(sent, 'content-type'),
+      body: Buffer.from(sent.body ?? '', 'latin1'),
+      minVersion: headerOf(sent, 'x-varve-min-ledger-version')
+    }
     return readRequest(match, request, { eventsDefault: 25 })
   } catch (error) {
     if (error instanceof Refusal) return undefined
@@ -54,14 +60,18 @@ export class Memory {
     const key = `${status === 200 ? keys.value : keys.text} ${isRendered(read) ? release : ''}`
     const answer = digestOf(String(status), cursor, body)
     const before = this.#keys.get(key)
-    if (before !== undefined && before.answer !== answer) return `${JSON.stringify(before.sent)} is answered otherwise by the node, and has the same key`
+    if (before !== undefined && before.answer !== answer) {
+      return `${JSON.stringify(before.sent)} is answered otherwise by the node, and has the same key`
+    }
     this.#keys.set(key, { answer, sent })
     return undefined
   }
 }
 
 /** Whether the answer to a read is history: the same whenever it is asked for. A list may end with the ledger. */
-export const isHistory = (read: Read, head: bigint): boolean => !read.isOpen && read.speaksOf !== undefined && read.speaksOf <= head
+export const isHistory = (read: Read, head: bigint): boolean =>
+  !read.isOpen && read.speaksOf !== undefined && read.speaksOf <= head
 
 /** How a read goes upstream, for who looks into a fault. */
-export const upstreamOf = (read: Read): string => `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : wordsOf(read.body)}`
+export const upstreamOf = (read: Read): string =>
+  `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : wordsOf(read.body)}`

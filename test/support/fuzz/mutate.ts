@@ -11,22 +11,151 @@ export interface Mutation {
 
 /** Mutations of every kind, where it is mostly bytes of the target and the body. */
 export const mutation: fc.Arbitrary<Mutation> = fc.record({
-  what: fc.constantFrom('path' as const, 'path' as const, 'query' as const, 'query' as const, 'query' as const, 'body' as const, 'body' as const, 'header' as const, 'line' as const, 'line' as const, 'method' as const),
+  what: fc.constantFrom(
+    'path' as const,
+    'path' as const,
+    'query' as const,
+    'query' as const,
+    'query' as const,
+    'body' as const,
+    'body' as const,
+    'header' as const,
+    'line' as const,
+    'line' as const,
+    'method' as const
+  ),
   how: fc.nat(11),
   at: fc.nat(200),
   mark: fc.nat(60)
 })
 
-const marks = ['0', '1', '9', 'a', 'F', 'x', 'X', '+', '-', '_', '.', '..', '/', '//', '?', '??', '&', '=', '#', '%', '%00', '%20', '%2F', '%2f', '%25', '%2B', '%3D', '%26', '%C0', '%c3%a9', '<', '>', '`', ';', ',', ':', '::', '"', '\\', '{', '}', '[', ']', '$', '|', '^', '*', '~', '\u00e9', '\t', 'ledger_version=', '&limit=1', '&start=0', '&with_transactions=true', '\u00a0', '\ufeff', '\u0000', '18446744073709551616', '9007199254740993', '0x', 'null'] as const
-const types = ['application/json', 'text/plain', 'application/json;charset=latin1', 'application/vnd.x+json', 'application/x-bcs', 'application/json,application/json', ' application/json ', 'APPLICATION/JSON'] as const
-const accepts = ['application/x-bcs', 'application/json', '*/*', 'application/x-bcs;q=0.9', 'application/x-bcs, application/json', 'application/json, application/x-bcs', 'application/*', '', ',', 'application/x-bcs,', 'application/xbcs', ' APPLICATION/x-bcs\t'] as const
-const codings = ['gzip', 'br', 'gzip, br', '*', 'identity', 'gzip;q=0', 'br;q=0.1, gzip;q=0.9', 'deflate', 'x-gzip', 'gzip;q=2', 'identity;q=0'] as const
+const marks = [
+  '0',
+  '1',
+  '9',
+  'a',
+  'F',
+  'x',
+  'X',
+  '+',
+  '-',
+  '_',
+  '.',
+  '..',
+  '/',
+  '//',
+  '?',
+  '??',
+  '&',
+  '=',
+  '#',
+  '%',
+  '%00',
+  '%20',
+  '%2F',
+  '%2f',
+  '%25',
+  '%2B',
+  '%3D',
+  '%26',
+  '%C0',
+  '%c3%a9',
+  '<',
+  '>',
+  '`',
+  ';',
+  ',',
+  ':',
+  '::',
+  '"',
+  '\\',
+  '{',
+  '}',
+  '[',
+  ']',
+  '$',
+  '|',
+  '^',
+  '*',
+  '~',
+  '\u00e9',
+  '\t',
+  'ledger_version=',
+  '&limit=1',
+  '&start=0',
+  '&with_transactions=true',
+  '\u00a0',
+  '\ufeff',
+  '\u0000',
+  '18446744073709551616',
+  '9007199254740993',
+  '0x',
+  'null'
+] as const
+const types = [
+  'application/json',
+  'text/plain',
+  'application/json;charset=latin1',
+  'application/vnd.x+json',
+  'application/x-bcs',
+  'application/json,application/json',
+  ' application/json ',
+  'APPLICATION/JSON'
+] as const
+const accepts = [
+  'application/x-bcs',
+  'application/json',
+  '*/*',
+  'application/x-bcs;q=0.9',
+  'application/x-bcs, application/json',
+  'application/json, application/x-bcs',
+  'application/*',
+  '',
+  ',',
+  'application/x-bcs,',
+  'application/xbcs',
+  ' APPLICATION/x-bcs\t'
+] as const
+const codings = [
+  'gzip',
+  'br',
+  'gzip, br',
+  '*',
+  'identity',
+  'gzip;q=0',
+  'br;q=0.1, gzip;q=0.9',
+  'deflate',
+  'x-gzip',
+  'gzip;q=2',
+  'identity;q=0'
+] as const
 const methods = ['HEAD', 'POST', 'GET', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'get', 'PROPFIND', 'TRACE'] as const
 // What a client may say that nothing may depend on; the last ones are answered otherwise on purpose.
 const lines: ReadonlyArray<readonly [string, string]> = [
-  ['cache-control', 'no-cache'], ['pragma', 'no-cache'], ['range', 'bytes=0-5'], ['authorization', 'Bearer secret'], ['cookie', 'a=b'], ['origin', 'https://app.example'], ['if-modified-since', 'Thu, 01 Jan 1970 00:00:00 GMT'],
-  ['if-match', '"x"'], ['if-range', '"x"'], ['x-forwarded-for', '1.2.3.4'], ['x-forwarded-host', 'evil'], ['x-original-url', '/v1/info'], ['x-http-method-override', 'DELETE'], ['connection', 'accept'], ['te', 'trailers'], ['x-aptos-client', 'c'],
-  ['forwarded', 'for=1'], ['accept-language', 'de'], ['x-node-ledger-version', '5'], ['x-aptos-ledger-version', '5'], ['bad name', '1'], ['x-varve-min-ledger-version', 'abc'], ['content-encoding', 'gzip'], ['expect', 'something']
+  ['cache-control', 'no-cache'],
+  ['pragma', 'no-cache'],
+  ['range', 'bytes=0-5'],
+  ['authorization', 'Bearer secret'],
+  ['cookie', 'a=b'],
+  ['origin', 'https://app.example'],
+  ['if-modified-since', 'Thu, 01 Jan 1970 00:00:00 GMT'],
+  ['if-match', '"x"'],
+  ['if-range', '"x"'],
+  ['x-forwarded-for', '1.2.3.4'],
+  ['x-forwarded-host', 'evil'],
+  ['x-original-url', '/v1/info'],
+  ['x-http-method-override', 'DELETE'],
+  ['connection', 'accept'],
+  ['te', 'trailers'],
+  ['x-aptos-client', 'c'],
+  ['forwarded', 'for=1'],
+  ['accept-language', 'de'],
+  ['x-node-ledger-version', '5'],
+  ['x-aptos-ledger-version', '5'],
+  ['bad name', '1'],
+  ['x-varve-min-ledger-version', 'abc'],
+  ['content-encoding', 'gzip'],
+  ['expect', 'something']
 ]
 
 /** Does it; `other` is what a splice takes its end from. */
@@ -34,12 +163,37 @@ export function mutate (sent: Sent, { what, how, at, mark }: Mutation, other: Se
   const [path = '', ...rest] = sent.target.split('?')
   const query = rest.length === 0 ? undefined : rest.join('?')
   switch (what) {
-    case 'path': return { ...sent, target: legal(`/v1/${edited(path.slice(4), { how, at, mark }, other.target.slice(4))}${query === undefined ? '' : `?${query}`}`) }
-    case 'query': return { ...sent, target: legal(`${path}?${how > 8 ? parametersOf(query ?? '', how, at, mark) : edited(query ?? '', { how, at, mark }, other.target.split('?')[1] ?? '')}`) }
-    case 'body': return sent.body === undefined ? sent : { ...sent, body: how > 9 ? membersOf(sent.body, how, at) : edited(sent.body, { how, at, mark }, other.body ?? '') }
-    case 'method': return { ...sent, method: pick(methods, mark) }
-    case 'header': return { ...sent, headers: headersOf(sent.headers, { how, at, mark }) }
-    case 'line': return lineAdded(sent, how, mark)
+    case 'path':
+      return {
+        ...sent,
+        target: legal(
+          `/v1/${edited(path.slice(4), { how, at, mark }, other.target.slice(4))}${
+            query === undefined ? '' : `?${query}`
+          }`
+        )
+      }
+    case 'query':
+      return {
+        ...sent,
+        target: legal(`${path}?${
+          how > 8
+            ? parametersOf(query ?? '', how, at, mark)
+            : edited(query ?? '', { how, at, mark }, other.target.split('?')[1] ?? '')
+        }`)
+      }
+    case 'body':
+      return sent.body === undefined
+        ? sent
+        : {
+          ...sent,
+          body: how > 9 ? membersOf(sent.body, how, at) : edited(sent.body, { how, at, mark }, other.body ?? '')
+        }
+    case 'method':
+      return { ...sent, method: pick(methods, mark) }
+    case 'header':
+      return { ...sent, headers: headersOf(sent.headers, { how, at, mark }) }
+    case 'line':
+      return lineAdded(sent, how, mark)
   }
 }
 
@@ -57,17 +211,29 @@ function edited (text: string, { how, at, mark }: Edit, other: string): string {
   const [before, after, letter] = [text.slice(0, place), text.slice(place), text.slice(place, place + 1)]
   const hex = (code: string): string => `%${code.charCodeAt(0).toString(16).padStart(2, '0')}`
   switch (how) {
-    case 0: case 11: return before + lettersOf(pick(marks, mark)) + after
-    case 1: return before + after.slice(1 + mark % 3)
-    case 2: return before + after.slice(0, 1 + mark % 8) + after
-    case 3: return before + after.slice(1, 2) + letter + after.slice(2)
-    case 4: return before + (letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()) + after.slice(1)
-    case 5: return letter === '' ? text : before + hex(letter) + after.slice(1)
-    case 6: return letter === '' ? text : before + hex(letter).replace('%', '%25') + after.slice(1)
-    case 7: return before + other.slice(at % (other.length + 1))
-    case 8: return text.replaceAll('%', '%25')
-    case 9: return before + lettersOf(pick(marks, mark)) + after.slice(1)
-    default: return before + pick(['0', '00', ' '], mark) + after
+    case 0:
+    case 11:
+      return before + lettersOf(pick(marks, mark)) + after
+    case 1:
+      return before + after.slice(1 + mark % 3)
+    case 2:
+      return before + after.slice(0, 1 + mark % 8) + after
+    case 3:
+      return before + after.slice(1, 2) + letter + after.slice(2)
+    case 4:
+      return before + (letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()) + after.slice(1)
+    case 5:
+      return letter === '' ? text : before + hex(letter) + after.slice(1)
+    case 6:
+      return letter === '' ? text : before + hex(letter).replace('%', '%25') + after.slice(1)
+    case 7:
+      return before + other.slice(at % (other.length + 1))
+    case 8:
+      return text.replaceAll('%', '%25')
+    case 9:
+      return before + lettersOf(pick(marks, mark)) + after.slice(1)
+    default:
+      return before + pick(['0', '00', ' '], mark) + after
   }
 }
 
@@ -90,13 +256,23 @@ function headersOf (headers: Sent['headers'], { how, at, mark }: Edit): Sent['he
   const place = at % Math.max(1, headers.length)
   const [name, value] = headers[place] ?? ['accept', 'application/json']
   switch (how % 6) {
-    case 0: return [...headers, [name, value]]
-    case 1: return [...headers, [name.toUpperCase(), pick(name === 'content-type' ? types : accepts, mark)]]
-    case 2: return headers.filter((_, nth) => nth !== place)
-    case 3: return [['accept', pick(accepts, mark)], ...headers.filter(([known]) => known !== 'accept')]
-    case 4: return [['content-type', pick(types, mark)], ...headers.filter(([known]) => known !== 'content-type')]
+    case 0:
+      return [...headers, [name, value]]
+    case 1:
+      return [...headers, [name.toUpperCase(), pick(name === 'content-type' ? types : accepts, mark)]]
+    case 2:
+      return headers.filter((_, nth) => nth !== place)
+    case 3:
+      return [['accept', pick(accepts, mark)], ...headers.filter(([known]) => known !== 'accept')]
+    case 4:
+      return [['content-type', pick(types, mark)], ...headers.filter(([known]) => known !== 'content-type')]
     // A value that is cut or swollen, but holds no line break.
-    default: return headers.map((line, nth) => nth === place ? [name, edited(value, { how: at % 5, at, mark }, '').replace(/[^\x20-\x7e\xa0-\xff]/g, '')] : line)
+    default:
+      return headers.map((line, nth) =>
+        nth === place
+          ? [name, edited(value, { how: at % 5, at, mark }, '').replace(/[^\x20-\x7e\xa0-\xff]/g, '')]
+          : line
+      )
   }
 }
 

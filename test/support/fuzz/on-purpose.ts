@@ -4,14 +4,18 @@ import { headerOf, type Sent } from './sent.js'
 /** Whether varve refuses this on purpose although a node may take it. */
 export function isOnPurpose (sent: Sent, shown: bigint | undefined): boolean {
   const body = sent.body === undefined ? undefined : Buffer.from(sent.body, 'latin1').toString()
-  if (isSpelledOnPurpose({ method: 'GET', target: sent.target, accept: undefined, contentType: undefined, body })) return true
+  if (isSpelledOnPurpose({ method: 'GET', target: sent.target, accept: undefined, contentType: undefined, body })) {
+    return true
+  }
   // What one decoder leaves as it stands and another refuses cannot be read with certainty.
   if (/%(?![0-9a-fA-F]{2})/.test(sent.target)) return true
   // What nodes know nothing of: a packed body, an expectation, a least version.
-  return headerOf(sent, 'content-encoding') !== undefined || headerOf(sent, 'expect') !== undefined || isAheadOf(shown, headerOf(sent, 'x-varve-min-ledger-version'))
+  return headerOf(sent, 'content-encoding') !== undefined || headerOf(sent, 'expect') !== undefined ||
+    isAheadOf(shown, headerOf(sent, 'x-varve-min-ledger-version'))
 }
 
 // One that was not shown yet may not come within the few milliseconds that it is waited for.
 function isAheadOf (shown: bigint | undefined, least: string | undefined): boolean {
-  return least !== undefined && (shown === undefined || !/^\+?\d+$/.test(least) || BigInt(least.replace('+', '')) > shown)
+  return least !== undefined &&
+    (shown === undefined || !/^\+?\d+$/.test(least) || BigInt(least.replace('+', '')) > shown)
 }

@@ -30,7 +30,10 @@ export class Oracle {
     const position = this.archive.position(moment.height)
     const { firstVersion, height } = this.archive.block(moment.oldest)
     this.archive.release = moment.release
-    const reply = answer(receivedOf(sent), { ledger: this.archive, position: { ...position, oldestVersion: firstVersion, oldestBlockHeight: height } }, this.#settings)
+    const reply = answer(receivedOf(sent), {
+      ledger: this.archive,
+      position: { ...position, oldestVersion: firstVersion, oldestBlockHeight: height }
+    }, this.#settings)
     // Asked several times of one request, and hardly again.
     if (this.#known.size > 200) this.#known.clear()
     this.#known.set(name, reply)
@@ -41,5 +44,6 @@ export class Oracle {
 /** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
 export function isRefusal (status: number, bears: (name: string) => boolean, body: Buffer): boolean {
   if (bears('x-aptos-ledger-version')) return false
-  return status === 405 || status === 415 || status === 411 || status === 413 || status === 414 || status === 400 || (status === 404 && (body.length === 0 || body.includes('"web_framework_error"')))
+  return status === 405 || status === 415 || status === 411 || status === 413 || status === 414 || status === 400 ||
+    (status === 404 && (body.length === 0 || body.includes('"web_framework_error"')))
 }

@@ -32,10 +32,16 @@ export function meantBy (sent: Sent): Meant {
   if (pinned === undefined) return plain
   const given = params.get('ledger_version')
   // All else stays to the letter: a node may refuse it.
-  const pieces = sent.target.slice(at + 1).split('&').map(piece => new URLSearchParams(`?${piece}`).has('start') ? `start=${pinned.own}` : piece)
+  const pieces = sent.target.slice(at + 1).split('&').map(piece =>
+    new URLSearchParams(`?${piece}`).has('start') ? `start=${pinned.own}` : piece
+  )
   if (given === null) pieces.push(`ledger_version=${pinned.version}`)
   const isTorn = given !== null && /^\+?\d+$/.test(given) && BigInt(given.replace('+', '')) !== pinned.version
-  return { sent: { ...sent, target: `${sent.target.slice(0, at)}?${pieces.join('&')}` }, pinned: pinned.version, isTorn }
+  return {
+    sent: { ...sent, target: `${sent.target.slice(0, at)}?${pieces.join('&')}` },
+    pinned: pinned.version,
+    isTorn
+  }
 }
 
 /** Whether the answer to a request bears a cursor of a listing that began without a version. */
@@ -43,4 +49,5 @@ export function beginsListing (sent: Sent): boolean {
   return isListing(sent) && !new URLSearchParams(`?${sent.target.split('?').slice(1).join('?')}`).has('ledger_version')
 }
 
-const isListing = ({ target, method }: Sent): boolean => matchEndpoint(target, method)?.endpoint.name === 'account_modules'
+const isListing = ({ target, method }: Sent): boolean =>
+  matchEndpoint(target, method)?.endpoint.name === 'account_modules'

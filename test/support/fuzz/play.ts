@@ -27,7 +27,14 @@ export class Play {
   readonly #steps: Step[] = []
   readonly #releases: string[] = []
 
-  private constructor (setting: Setting, sandbox: Sandbox, oracle: Oracle, fronts: readonly [Front, ...Front[]], shared: Shared | undefined, tally: Tally) {
+  private constructor (
+    setting: Setting,
+    sandbox: Sandbox,
+    oracle: Oracle,
+    fronts: readonly [Front, ...Front[]],
+    shared: Shared | undefined,
+    tally: Tally
+  ) {
     this.#setting = setting
     this.sandbox = sandbox
     this.oracle = oracle
@@ -39,8 +46,28 @@ export class Play {
   }
 
   static async start (setting: Setting, tally: Tally, redis: RedisAtHand): Promise<Play> {
-    const { startVersion, prunedEvents, blockBcs, isShared, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax } = setting
-    const settings: Settings = { ...defaults, blocks, prunedBlocks, eventsMax, modulesPage, blockTransactionsMax, startVersion: BigInt(startVersion), blockMs: 0, release: releases.events }
+    const {
+      startVersion,
+      prunedEvents,
+      blockBcs,
+      isShared,
+      blocks,
+      prunedBlocks,
+      eventsMax,
+      modulesPage,
+      blockTransactionsMax
+    } = setting
+    const settings: Settings = {
+      ...defaults,
+      blocks,
+      prunedBlocks,
+      eventsMax,
+      modulesPage,
+      blockTransactionsMax,
+      startVersion: BigInt(startVersion),
+      blockMs: 0,
+      release: releases.events
+    }
     const sandbox = await startSandbox(settings)
     const archive = new Ledger({ ...settings, release: releases.events, prunedBlocks: 0, windowBlocks: 100_000_000 })
     for (const ledger of [sandbox.ledger, archive]) Object.assign(ledger, { prunedEvents, blockBcs })
@@ -71,7 +98,9 @@ export class Play {
     for (const front of this.#fronts) {
       for (const [result, count] of Object.entries(await front.audits())) {
         this.#tally.note(`audit ${result}`, count)
-        if (result === 'different' && count > 0) throw new Error(front.fault ?? `${count} hits were found to be different`)
+        if (result === 'different' && count > 0) {
+          throw new Error(front.fault ?? `${count} hits were found to be different`)
+        }
       }
       if (this.#setting.memoryKb !== undefined) this.#tally.note('evicted', await front.evictions())
       if (front.fault !== undefined) throw new Error(front.fault)
@@ -80,7 +109,9 @@ export class Play {
 
   async end (): Promise<void> {
     this.#node.close()
-    await Promise.all(this.#fronts.map(async front => { await front.end() }))
+    await Promise.all(this.#fronts.map(async front => {
+      await front.end()
+    }))
     await Promise.all([this.sandbox.close(), this.#shared?.clear()])
   }
 
@@ -91,8 +122,9 @@ export class Play {
   #change (change: Change | Upgrade): void {
     if ('release' in change) return this.#nextRelease()
     this.#tally.note('grow' in change ? 'the ledger grew' : 'the ledger was pruned')
-    if ('grow' in change) for (const ledger of [this.sandbox.ledger, this.oracle.archive]) ledger.grow(change.grow)
-    else this.sandbox.ledger.pruneTo(Number(this.sandbox.ledger.oldest.blockHeight) + change.prune)
+    if ('grow' in change) {
+      for (const ledger of [this.sandbox.ledger, this.oracle.archive]) ledger.grow(change.grow)
+    } else this.sandbox.ledger.pruneTo(Number(this.sandbox.ledger.oldest.blockHeight) + change.prune)
   }
 
   async #ask (front: Front, requests: readonly Sent[], meanwhile?: Change | Upgrade): Promise<readonly Answered[]> {
@@ -101,7 +133,9 @@ export class Play {
     const kept = requests.map(sent => front.isKept(sent))
     const answers = requests.map(async sent => await front.wire.send(sent))
     if (meanwhile !== undefined) {
-      await new Promise(resolve => { setImmediate(resolve) })
+      await new Promise(resolve => {
+        setImmediate(resolve)
+      })
       this.#change(meanwhile)
     }
     const gots = await Promise.all(answers)
@@ -112,7 +146,22 @@ export class Play {
       const [got, direct, as] = [gots[at], directs[at], meant[at]]
       if (got === undefined || direct === undefined || as === undefined) continue
       this.#trust(as.sent, direct, to)
-      const { wrong, shown } = judge({ sent, meant: as, got, direct, from, to, floor, releases: this.#releases, wasKept: kept[at] === true, setting: this.#setting }, this.oracle, this.#memory)
+      const { wrong, shown } = judge(
+        {
+          sent,
+          meant: as,
+          got,
+          direct,
+          from,
+          to,
+          floor,
+          releases: this.#releases,
+          wasKept: kept[at] === true,
+          setting: this.#setting
+        },
+        this.oracle,
+        this.#memory
+      )
       if (wrong !== undefined) throw new Error(`${wrong}: ${JSON.stringify(sent)}${explained(sent)}`)
       this.#count(sent, got)
       front.saw(sent, got, shown)
@@ -124,7 +173,8 @@ export class Play {
 
   // The judge goes by the ledger's own functions, which must say what the node says on the wire.
   #trust (sent: Sent, direct: Answered, to: Moment): void {
-    const isRead = direct.headers['content-type'] !== undefined && sent.isChunked !== true && !sent.target.includes('/info')
+    const isRead = direct.headers['content-type'] !== undefined && sent.isChunked !== true &&
+      !sent.target.includes('/info')
     const differs = isRead ? difference(sent, direct, this.oracle.says(sent, to)) : undefined
     if (differs !== undefined) throw new Error(`the oracle itself is wrong, ${differs}: ${JSON.stringify(sent)}`)
   }
@@ -135,9 +185,13 @@ export class Play {
     this.#tally.count(outcome)
     this.#tally.note(`status ${got.status}`)
     if (outcome === 'hit' || outcome === 'pruned hit') this.#tally.note(`hit of ${readOf(sent)?.endpoint.name}`)
-    if (status === redisHit) for (const what of ['redis hit', `redis hit of ${readOf(sent)?.endpoint.name}`]) this.#tally.note(what)
+    if (status === redisHit) {
+      for (const what of ['redis hit', `redis hit of ${readOf(sent)?.endpoint.name}`]) this.#tally.note(what)
+    }
     if (status === wouldHit) this.#tally.note('would be a hit')
-    if (meantBy(sent).pinned !== undefined && got.status === 200) this.#tally.note(outcome.endsWith('hit') ? 'a pinned page from the cache' : 'a pinned page')
+    if (meantBy(sent).pinned !== undefined && got.status === 200) {
+      this.#tally.note(outcome.endsWith('hit') ? 'a pinned page from the cache' : 'a pinned page')
+    }
   }
 
   get #moment (): Moment {
@@ -156,7 +210,9 @@ export class Play {
 
   /** Returns when each varve has noticed what the node runs. */
   async #untilNoticed (): Promise<void> {
-    for (const front of this.#fronts) await until(async () => await front.release() === this.sandbox.ledger.release, 'varve knows what the node runs')
+    for (const front of this.#fronts) {
+      await until(async () => await front.release() === this.sandbox.ledger.release, 'varve knows what the node runs')
+    }
     await this.#forget()
   }
 
@@ -174,7 +230,9 @@ export class Play {
     const status = await front.purge(what === 'all' ? { all: true } : what)
     if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
     await this.#forget()
-    if (status === 200) for (const sent of what === 'all' ? known : [sentOf(what)]) await this.#gone(sent)
+    if (status === 200) {
+      for (const sent of what === 'all' ? known : [sentOf(what)]) await this.#gone(sent)
+    }
   }
 
   async #gone (sent: Sent): Promise<void> {
@@ -183,13 +241,19 @@ export class Play {
       const status = got?.headers['cache-status']
       const isHistory = (readOf(sent)?.speaksOf ?? readOf(sent)?.page) !== undefined
       // What the first one then reads the other may have of it.
-      if (isHistory && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
+      if (isHistory && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) {
+        throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
+      }
     }
   }
 }
 
-const sentOf = ({ method, url, body }: Exclude<Extract<Step, { purge: unknown }>['purge'], 'all'>): Sent =>
-  ({ method, target: url, headers: body === undefined ? [] : [['content-type', 'application/json']], ...(body !== undefined && { body }) })
+const sentOf = ({ method, url, body }: Exclude<Extract<Step, { purge: unknown }>['purge'], 'all'>): Sent => ({
+  method,
+  target: url,
+  headers: body === undefined ? [] : [['content-type', 'application/json']],
+  ...(body !== undefined && { body })
+})
 
 function explained (sent: Sent): string {
   const read = readOf(sent)

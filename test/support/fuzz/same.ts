@@ -7,7 +7,8 @@ import { type Answered } from './wire.js'
 const typeOf = (text: string | undefined): string => (text ?? '').split(';', 1).join('')
 
 /** A header of what a node says. */
-export const lineOf = ({ headers }: Reply, name: string): string | undefined => headers.find(([known]) => known === name)?.[1]
+export const lineOf = ({ headers }: Reply, name: string): string | undefined =>
+  headers.find(([known]) => known === name)?.[1]
 
 /** The body without its coding; a text says why it cannot be had, or must not have been coded. */
 export function plainBody (sent: Sent, { headers, bytes }: Answered): Buffer | string {
@@ -26,22 +27,32 @@ export function plainBody (sent: Sent, { headers, bytes }: Answered): Buffer | s
 
 function takes (acceptEncoding: string, coding: string): boolean {
   const items = acceptEncoding.toLowerCase().split(',').map(item => item.trim())
-  return items.some(item => new RegExp(`^(?:x-)?(?:${coding}|\\*)(?:$|[ ;])`).test(item) && !/;\s*q=0(?:\.0*)?$/.test(item))
+  return items.some(item =>
+    new RegExp(`^(?:x-)?(?:${coding}|\\*)(?:$|[ ;])`).test(item) && !/;\s*q=0(?:\.0*)?$/.test(item)
+  )
 }
 
-/** Whether an answer is what a node says, byte for byte; a text says in what it differs. A cursor may have to carry a version. */
+/**
+ * Whether an answer is what a node says, byte for byte; a text says in what it differs. A cursor may have to carry a
+ * version.
+ */
 export function difference (sent: Sent, got: Answered, right: Reply, pinned?: bigint): string | undefined {
   if (got.status !== right.status) return `${got.status} for ${right.status}`
   const body = plainBody(sent, got)
   if (typeof body === 'string') return body
   if (sent.method !== 'HEAD') {
     if (!body.equals(right.body)) return `another body: ${shortened(body)} for ${shortened(right.body)}`
-  } else if (got.headers['content-encoding'] === undefined && got.headers['content-length'] !== String(right.body.length)) return `a head of ${got.headers['content-length']} bytes for ${right.body.length}`
-  if (typeOf(got.headers['content-type']) !== typeOf(lineOf(right, 'content-type'))) return `${got.headers['content-type']} for ${lineOf(right, 'content-type')}`
+  } else if (
+    got.headers['content-encoding'] === undefined && got.headers['content-length'] !== String(right.body.length)
+  ) return `a head of ${got.headers['content-length']} bytes for ${right.body.length}`
+  if (typeOf(got.headers['content-type']) !== typeOf(lineOf(right, 'content-type'))) {
+    return `${got.headers['content-type']} for ${lineOf(right, 'content-type')}`
+  }
   const own = lineOf(right, 'x-aptos-cursor')
   const cursor = own === undefined || pinned === undefined ? own : pin(pinned, own)
   if (got.headers['x-aptos-cursor'] !== cursor) return `the cursor ${got.headers['x-aptos-cursor']} for ${cursor}`
   return undefined
 }
 
-const shortened = (body: Buffer): string => JSON.stringify(body.length > 300 ? `${body.toString('latin1', 0, 300)}... (${body.length})` : body.toString('latin1'))
+const shortened = (body: Buffer): string =>
+  JSON.stringify(body.length > 300 ? `${body.toString('latin1', 0, 300)}... (${body.length})` : body.toString('latin1'))

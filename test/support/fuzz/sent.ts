@@ -19,12 +19,17 @@ export const lettersOf = (text: string): string => Buffer.from(text).toString('l
 export function bytesOf ({ method, target, headers, body, isChunked }: Sent): Buffer {
   const lines = [`${method} ${target} HTTP/1.1`, 'host: fuzz', ...headers.map(([name, value]) => `${name}: ${value}`)]
   if (body !== undefined) lines.push(isChunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`)
-  return Buffer.from([...lines, '', isChunked && body !== undefined ? chunksOf(body) : body ?? ''].join('\r\n'), 'latin1')
+  return Buffer.from(
+    [...lines, '', isChunked && body !== undefined ? chunksOf(body) : body ?? ''].join('\r\n'),
+    'latin1'
+  )
 }
 
 /** What a header comes to where a line of it is repeated: Node takes the first content type, and joins all else. */
 export function headerOf ({ headers }: Sent, name: string): string | undefined {
-  const values = headers.filter(([known]) => known.toLowerCase() === name).map(([, value]) => value.replace(/^[ \t]+|[ \t]+$/g, ''))
+  const values = headers.filter(([known]) => known.toLowerCase() === name).map(([, value]) =>
+    value.replace(/^[ \t]+|[ \t]+$/g, '')
+  )
   return values.length === 0 ? undefined : name === 'content-type' ? values[0] : values.join(', ')
 }
 

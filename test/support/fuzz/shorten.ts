@@ -29,7 +29,15 @@ export async function shortened (found: Case, ms: number, redis: RedisAtHand): P
   }
   const { isShared, pinsPages, isObserving, memoryKb, auditShare } = shortest.setting
   if (!await isLeft(shortest.steps, {})) {
-    for (const plainer of [{ isShared, pinsPages, isObserving, memoryKb, auditShare }, { isShared, auditShare }, { pinsPages }, { auditShare }, { isShared }]) await isLeft(shortest.steps, given(plainer))
+    for (
+      const plainer of [
+        { isShared, pinsPages, isObserving, memoryKb, auditShare },
+        { isShared, auditShare },
+        { pinsPages },
+        { auditShare },
+        { isShared }
+      ]
+    ) await isLeft(shortest.steps, given(plainer))
   }
   for (let size = Math.ceil(shortest.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
     // From behind, since what went wrong at last needs the last of them.
@@ -44,7 +52,8 @@ export async function shortened (found: Case, ms: number, redis: RedisAtHand): P
   return shortest
 }
 
-const given = (setting: object): Case['setting'] => Object.fromEntries(Object.entries(setting).filter(([, value]) => value !== undefined))
+const given = (setting: object): Case['setting'] =>
+  Object.fromEntries(Object.entries(setting).filter(([, value]) => value !== undefined))
 
 const requestsOf = (step: Step | undefined): number => step !== undefined && 'ask' in step ? step.ask.length : 0
 
@@ -61,5 +70,10 @@ function partsOf (step: Step | undefined): Step[] {
 function plainerAt (step: Step | undefined, at: number): Step[] {
   if (step === undefined || !('ask' in step)) return []
   const sent = step.ask[at]
-  return sent === undefined ? [] : sent.headers.map((_, nth) => ({ ...step, ask: step.ask.with(at, { ...sent, headers: sent.headers.toSpliced(nth, 1) }) }))
+  return sent === undefined
+    ? []
+    : sent.headers.map((_, nth) => ({
+      ...step,
+      ask: step.ask.with(at, { ...sent, headers: sent.headers.toSpliced(nth, 1) })
+    }))
 }

@@ -34,12 +34,20 @@ export const redisHit = 'varve; hit; detail=redis'
 export const wouldHit = 'varve; fwd=bypass; detail=would-hit'
 
 /** In a word how an answer came about, by its Cache-Status. */
-export function outcomeOf (cacheStatus: string | undefined): 'hit' | 'pruned hit' | 'stored' | 'not kept' | 'collapsed' | 'forwarded' | 'refused' | undefined {
+export function outcomeOf (
+  cacheStatus: string | undefined
+): 'hit' | 'pruned hit' | 'stored' | 'not kept' | 'collapsed' | 'forwarded' | 'refused' | undefined {
   switch (cacheStatus) {
-    case 'varve; hit; detail=memory': case redisHit: return 'hit'
-    case 'varve; hit; detail=pruned': return 'pruned hit'
-    case 'varve; fwd=uri-miss; collapsed': return 'collapsed'
-    case 'varve; fwd=bypass': case wouldHit: return 'forwarded'
+    case 'varve; hit; detail=memory':
+    case redisHit:
+      return 'hit'
+    case 'varve; hit; detail=pruned':
+      return 'pruned hit'
+    case 'varve; fwd=uri-miss; collapsed':
+      return 'collapsed'
+    case 'varve; fwd=bypass':
+    case wouldHit:
+      return 'forwarded'
     default: {
       if (ownOutcomeIn(cacheStatus) !== undefined) return 'refused'
       const end = /^varve; fwd=uri-miss; fwd-status=\d{3}; (?:(stored)|detail=\w+)$/.exec(cacheStatus ?? '')

@@ -41,8 +41,21 @@ const asking: fc.Arbitrary<Asking> = fc.record({
   of: fc.nat(2),
   neighbour: fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(50) }),
   style,
-  mutations: fc.oneof({ weight: 10, arbitrary: fc.constant([]) }, { weight: 3, arbitrary: fc.tuple(mutation) }, { weight: 1, arbitrary: fc.tuple(mutation, mutation) }),
-  line: fc.oneof({ weight: 9, arbitrary: fc.constant('none' as const) }, { weight: 1, arbitrary: fc.constantFrom('tag' as const, 'other tag' as const, 'any tag' as const, 'least' as const, 'least behind' as const, 'least ahead' as const) }),
+  mutations: fc.oneof({ weight: 10, arbitrary: fc.constant([]) }, { weight: 3, arbitrary: fc.tuple(mutation) }, {
+    weight: 1,
+    arbitrary: fc.tuple(mutation, mutation)
+  }),
+  line: fc.oneof({ weight: 9, arbitrary: fc.constant('none' as const) }, {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      'tag' as const,
+      'other tag' as const,
+      'any tag' as const,
+      'least' as const,
+      'least behind' as const,
+      'least ahead' as const
+    )
+  }),
   isKeyTurned: fc.nat(7).map(at => at === 7)
 })
 
@@ -60,7 +73,17 @@ const to = fc.nat(1)
 /** One thing that happens; mostly requests. */
 export const template: fc.Arbitrary<Template> = fc.oneof(
   { weight: 20, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), to }) },
-  { weight: 2, arbitrary: fc.record({ ask: fc.array(asking, { minLength: 1, maxLength: 6 }), to, meanwhile: fc.oneof({ weight: 3, arbitrary: change }, { weight: 1, arbitrary: fc.constant<Upgrade>({ release: 'next' }) }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      ask: fc.array(asking, { minLength: 1, maxLength: 6 }),
+      to,
+      meanwhile: fc.oneof({ weight: 3, arbitrary: change }, {
+        weight: 1,
+        arbitrary: fc.constant<Upgrade>({ release: 'next' })
+      })
+    })
+  },
   { weight: 6, arbitrary: fc.constant<Template>('again') },
   { weight: 4, arbitrary: change },
   { weight: 1, arbitrary: fc.constant<Template>({ release: 'next' }) },
@@ -72,13 +95,25 @@ const nodeSetting = fc.oneof(
   fc.constant({}),
   fc.record({
     // The numbers beyond which a double, and a signed integer, cannot count lie within the window.
-    startVersion: fc.constantFrom('0', '9007199254739800', '9223372036854774600', '9223372036854775808', '18446744073709547000'),
+    startVersion: fc.constantFrom(
+      '0',
+      '9007199254739800',
+      '9223372036854774600',
+      '9223372036854775808',
+      '18446744073709547000'
+    ),
     blocks: fc.constantFrom(300, 241),
     prunedBlocks: fc.constantFrom(0, 30, 30, 150),
     eventsMax: fc.constantFrom(100, 10),
     modulesPage: fc.constantFrom(9999, 2),
     blockTransactionsMax: fc.constantFrom(10_000, 3),
-    prunedEvents: fc.constantFrom('gone410' as const, 'error500' as const, 'empty' as const, 'gaps' as const, 'kept' as const),
+    prunedEvents: fc.constantFrom(
+      'gone410' as const,
+      'error500' as const,
+      'empty' as const,
+      'gaps' as const,
+      'kept' as const
+    ),
     blockBcs: fc.constantFrom('option' as const, 'bare' as const),
     heldMs: fc.constantFrom(0, 500)
   })
@@ -93,27 +128,54 @@ const varveSetting = fc.record({
 })
 
 /** What a node is like, and what stands in front of it. */
-export const setting: fc.Arbitrary<Setting> = fc.tuple(nodeSetting, varveSetting).map(([node, { memoryKb, ...varve }]) => ({ ...plainSetting, ...node, ...varve, ...(memoryKb !== undefined && { memoryKb }) }))
+export const setting: fc.Arbitrary<Setting> = fc.tuple(nodeSetting, varveSetting).map((
+  [node, { memoryKb, ...varve }]
+) => ({ ...plainSetting, ...node, ...varve, ...(memoryKb !== undefined && { memoryKb }) }))
 
 /** What it comes to, to the letter. */
 export function resolve (what: Template, wishes: readonly Wish[], past: Past): Step {
-  if (what === 'again') return past.asked === undefined ? { grow: 1 } : { ask: past.asked.ask, to: 1 - (past.asked.to ?? 0) }
+  if (what === 'again') {
+    return past.asked === undefined
+      ? { grow: 1 }
+      : { ask: past.asked.ask, to: 1 - (past.asked.to ?? 0) }
+  }
   if ('ask' in what) {
-    past.asked = { ask: what.ask.map(each => sentOf(each, wishes, past)), to: what.to, ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile }) }
+    past.asked = {
+      ask: what.ask.map(each => sentOf(each, wishes, past)),
+      to: what.to,
+      ...(what.meanwhile !== undefined && { meanwhile: what.meanwhile })
+    }
     return past.asked
   }
   if (!('purge' in what)) return what
   const { to } = what
   if (what.purge === 'all') return { purge: 'all', to }
-  const { method, target, body } = spell(plainFor(what.purge, wishes, past), { address: 0, integer: 0, tag: 0, escape: 0, query: 0, accept: 0, json: 0, key: 0, isBcs: false, isHead: false })
+  const { method, target, body } = spell(plainFor(what.purge, wishes, past), {
+    address: 0,
+    integer: 0,
+    tag: 0,
+    escape: 0,
+    query: 0,
+    accept: 0,
+    json: 0,
+    key: 0,
+    isBcs: false,
+    isHead: false
+  })
   return { purge: { method, url: target, ...(body !== undefined && { body }) }, to }
 }
 
-function sentOf ({ of, neighbour, style, mutations, line, isKeyTurned }: Asking, wishes: readonly Wish[], past: Past): Sent {
+function sentOf (
+  { of, neighbour, style, mutations, line, isKeyTurned }: Asking,
+  wishes: readonly Wish[],
+  past: Past
+): Sent {
   const plain = plainFor(of, wishes, past)
   const meant = neighbour === undefined ? plain : neighbourOf(plain, neighbour, past)
   // A key of another type with the same text is another key.
-  const turned = isKeyTurned && meant.kind === 'table' ? { ...meant, keyType: meant.keyType === 'u64' ? 'u128' : meant.keyType === 'u8' ? 'u16' : 'address' } : meant
+  const turned = isKeyTurned && meant.kind === 'table'
+    ? { ...meant, keyType: meant.keyType === 'u64' ? 'u128' : meant.keyType === 'u8' ? 'u16' : 'address' }
+    : meant
   const well = spell(turned, style)
   const spoilt = mutations.reduce((sent, each) => mutate(sent, each, past.previous ?? sent), well)
   past.previous = well
@@ -124,7 +186,8 @@ function plainFor (of: number, wishes: readonly Wish[], past: Past): Plain {
   const at = of % wishes.length
   const wish = wishes[at]
   if (wish === undefined) return { kind: 'path', target: '/v1' }
-  // What stands at the head moves on with it, and a listing goes on; all else stays where it was when it was first asked for.
+  // What stands at the head moves on with it, and a listing goes on; all else stays where it was when it was first
+  // asked for.
   if (wish.kind === 'listing' || ('version' in wish && wish.version?.at === 'head')) return plainOf(wish, past)
   const plain = past.plains.get(at) ?? plainOf(wish, past)
   past.plains.set(at, plain)
@@ -133,14 +196,24 @@ function plainFor (of: number, wishes: readonly Wish[], past: Past): Plain {
 
 function lined (sent: Sent, line: Asking['line'], { tags, ledger }: Past): Sent {
   const { version } = ledger.head
-  const more = (name: string, value: string | undefined): Sent => value === undefined || headerOf(sent, name) !== undefined ? sent : { ...sent, headers: [...sent.headers, [name, value]] }
+  const more = (name: string, value: string | undefined): Sent =>
+    value === undefined || headerOf(sent, name) !== undefined
+      ? sent
+      : { ...sent, headers: [...sent.headers, [name, value]] }
   switch (line) {
-    case 'none': return sent
-    case 'tag': return more('if-none-match', tags.get(sent.target))
-    case 'other tag': return more('if-none-match', [...tags.values()].slice(-3).join(', ') || undefined)
-    case 'any tag': return more('if-none-match', '*')
-    case 'least': return more('x-varve-min-ledger-version', String(version))
-    case 'least behind': return more('x-varve-min-ledger-version', `0${version - (version < 5n ? version : 5n)}`)
-    case 'least ahead': return more('x-varve-min-ledger-version', String(version + 1n))
+    case 'none':
+      return sent
+    case 'tag':
+      return more('if-none-match', tags.get(sent.target))
+    case 'other tag':
+      return more('if-none-match', [...tags.values()].slice(-3).join(', ') || undefined)
+    case 'any tag':
+      return more('if-none-match', '*')
+    case 'least':
+      return more('x-varve-min-ledger-version', String(version))
+    case 'least behind':
+      return more('x-varve-min-ledger-version', `0${version - (version < 5n ? version : 5n)}`)
+    case 'least ahead':
+      return more('x-varve-min-ledger-version', String(version + 1n))
   }
 }

@@ -34,8 +34,11 @@ export class Wire {
       const finish = (answer: Answered, isOpen: boolean): void => {
         socket.removeAllListeners().on('error', () => {})
         socket.setTimeout(0)
-        if (isOpen && reading.isKept) this.#idle.push(socket.once('close', () => { this.#forget(socket) }))
-        else this.#drop(socket)
+        if (isOpen && reading.isKept) {
+          this.#idle.push(socket.once('close', () => {
+            this.#forget(socket)
+          }))
+        } else this.#drop(socket)
         resolve(answer)
       }
       socket.removeAllListeners()
@@ -44,7 +47,9 @@ export class Wire {
         const answer = reading.take(chunk)
         if (answer !== undefined) finish(answer, true)
       })
-      socket.once('close', () => { finish(reading.end() ?? none, false) })
+      socket.once('close', () => {
+        finish(reading.end() ?? none, false)
+      })
       socket.setTimeout(patienceMs, () => {
         this.#drop(socket)
         reject(new Error(`no answer in ${patienceMs} ms`))
@@ -75,7 +80,11 @@ export class Wire {
   }
 }
 
-interface Head { readonly status: number, readonly headers: Record<string, string>, readonly bodyAt: number }
+interface Head {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly bodyAt: number
+}
 
 /** One answer, read as it comes. */
 class Reading {
@@ -95,7 +104,9 @@ class Reading {
     if (this.#head === undefined) return undefined
     const { status, headers, bodyAt } = this.#head
     const body = this.#bytes.subarray(bodyAt)
-    const whole = this.#isHead || status === 304 || status === 204 ? { bytes: body.subarray(0, 0), length: 0 } : framed(body, headers)
+    const whole = this.#isHead || status === 304 || status === 204
+      ? { bytes: body.subarray(0, 0), length: 0 }
+      : framed(body, headers)
     if (whole === undefined) return undefined
     // What follows the answer is no part of any.
     this.isKept = whole.length === body.length && headers['connection']?.toLowerCase() !== 'close'
@@ -130,7 +141,10 @@ class Reading {
   }
 }
 
-function framed (body: Buffer, headers: Readonly<Record<string, string>>): { bytes: Buffer, length: number } | undefined {
+function framed (
+  body: Buffer,
+  headers: Readonly<Record<string, string>>
+): { bytes: Buffer, length: number } | undefined {
   if (headers['transfer-encoding'] !== undefined) return dechunked(body)
   if (headers['content-length'] === undefined) return undefined
   const length = Number(headers['content-length'])
@@ -139,7 +153,7 @@ function framed (body: Buffer, headers: Readonly<Record<string, string>>): { byt
 
 function dechunked (body: Buffer): { bytes: Buffer, length: number } | undefined {
   const parts: Buffer[] = []
-  for (let at = 0; ;) {
+  for (let at = 0;;) {
     const lineEnd = body.indexOf('\r\n', at)
     if (lineEnd === -1) return undefined
     const size = parseInt(body.toString('latin1', at, lineEnd), 16)

@@ -13,7 +13,10 @@ export interface Taken {
   readonly rest: string
 }
 
-/** Cuts a connection's bytes into answers, strictly by their framing; a body that ends with its connection is whole only when that is closed. */
+/**
+ * Cuts a connection's bytes into answers, strictly by their framing; a body that ends with its connection is whole only
+ * when that is closed.
+ */
 export function takeAnswers (text: string, methods: readonly string[], isClosed: boolean): Taken {
   const answers: WireAnswer[] = []
   let rest = text
@@ -45,7 +48,13 @@ function headersIn (head: string): Map<string, string> {
   return headers
 }
 
-function bodyIn (rest: string, status: number, headers: ReadonlyMap<string, string>, method: string, isClosed: boolean): { text: string, length: number } | undefined {
+function bodyIn (
+  rest: string,
+  status: number,
+  headers: ReadonlyMap<string, string>,
+  method: string,
+  isClosed: boolean
+): { text: string, length: number } | undefined {
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { text: '', length: 0 }
   if (headers.get('transfer-encoding') === 'chunked') return chunksIn(rest)
   const length = Number(headers.get('content-length') ?? NaN)

@@ -47,9 +47,16 @@ export class Bench {
   }
 
   /** Says a request as it stands, with everything that the node is asked meanwhile. */
-  async say (raw: string, { encoding, then, check: { slow } }: Pick<Case, 'encoding' | 'then' | 'check'> = { check: {} }): Promise<Said> {
+  async say (
+    raw: string,
+    { encoding, then, check: { slow } }: Pick<Case, 'encoding' | 'then' | 'check'> = { check: {} }
+  ): Promise<Said> {
     const from = this.node.received.length
-    const said = await converse(this.varve.url, piecesOf(raw, encoding), { then, next: plainRead(nextTarget, 'Connection: close\r\n'), limitMs: slow === true ? slowLimitMs : limitMs })
+    const said = await converse(this.varve.url, piecesOf(raw, encoding), {
+      then,
+      next: plainRead(nextTarget, 'Connection: close\r\n'),
+      limitMs: slow === true ? slowLimitMs : limitMs
+    })
     this.#check(said)
     return { ...said, asked: this.node.received.slice(from) }
   }
@@ -58,22 +65,33 @@ export class Bench {
   async sayPlain (raw: string): Promise<Said & { readonly answer: WireAnswer }> {
     const said = await this.say(raw)
     const [answer] = said.answers
-    if (answer === undefined || said.answers.length > 1) throw new Error(`${said.answers.length} answers to ${raw.slice(0, 200)}`)
+    if (answer === undefined || said.answers.length > 1) {
+      throw new Error(`${said.answers.length} answers to ${raw.slice(0, 200)}`)
+    }
     return { ...said, answer }
   }
 
-  /** Each answer is as any should be, and both sides are at the same place: who asks on gets the answer to that, and to nothing else. */
+  /**
+   * Each answer is as any should be, and both sides are at the same place: who asks on gets the answer to that, and to
+   * nothing else.
+   */
   #check ({ answers, next, rest }: Conversation): void {
     this.wrong.push(...answers.flatMap(wrongWith))
     if (rest !== '') this.wrong.push(`what is no answer: ${rest.slice(0, 200)}`)
-    if (next !== undefined && next.body !== this.#kept) this.wrong.push(`the next request on the connection got another's answer: ${next.body.slice(0, 200)}`)
+    if (next !== undefined && next.body !== this.#kept) {
+      this.wrong.push(`the next request on the connection got another's answer: ${next.body.slice(0, 200)}`)
+    }
   }
 
   /** The process lives: something new is read well, and is kept. */
   async checkAlive (t: Test): Promise<void> {
     const read = plainRead(`/v1/accounts/0xa11fe${(++this.#reads).toString(16)}/modules?ledger_version=7`)
     const { answers: [first, second] } = await this.say(read + read)
-    t.match(first, { status: 200, body: /modules\?ledger_version=7"/ }, 'a plain read right afterwards is answered with what was asked for')
+    t.match(
+      first,
+      { status: 200, body: /modules\?ledger_version=7"/ },
+      'a plain read right afterwards is answered with what was asked for'
+    )
     t.equal(second?.body, first?.body, 'and kept')
   }
 
@@ -83,7 +101,9 @@ export class Bench {
     t.same(this.node.unreadable, [], 'every request to the node had one length')
     await until(() => this.node.underWay() === 0, 'no request to the node is left half said')
     await until(async () => {
-      const { upstreams } = JSON.parse((await (await fetch(`${this.varve.adminUrl}/status.json`)).text())) as { upstreams: Array<{ underWay: number, waiting: number }> }
+      const { upstreams } = JSON.parse(await (await fetch(`${this.varve.adminUrl}/status.json`)).text()) as {
+        upstreams: Array<{ underWay: number, waiting: number }>
+      }
       return upstreams.every(({ underWay, waiting }) => underWay === 0 && waiting === 0)
     }, 'no question to the node is left under way')
   }

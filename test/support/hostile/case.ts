@@ -70,7 +70,12 @@ export function readCases (file: string): Case[] {
 
 /** The bytes of a request, in the pieces that they are sent in. */
 export function piecesOf (raw: string, encoding: Case['encoding']): Buffer[] {
-  return raw.split('<<PAUSE>>').map(piece => Buffer.from(piece.replace(/<<REPEAT ([^]+?) (\d+)>>/g, (_all, text: string, times: string) => text.repeat(Number(times))), encoding ?? 'utf8'))
+  return raw.split('<<PAUSE>>').map(piece =>
+    Buffer.from(
+      piece.replace(/<<REPEAT ([^]+?) (\d+)>>/g, (_all, text: string, times: string) => text.repeat(Number(times))),
+      encoding ?? 'utf8'
+    )
+  )
 }
 
 // What the cases say in the manner of other languages: (?i) before a pattern.

@@ -3,7 +3,10 @@ import { takeAnswers, type WireAnswer } from './answers.js'
 
 /** How a conversation is led. */
 export interface Manner {
-  /** What the client does when all is said: ends its half, or breaks the connection off; else it goes on with another request. */
+  /**
+   * What the client does when all is said: ends its half, or breaks the connection off; else it goes on with another
+   * request.
+   */
   readonly then?: 'end' | 'reset' | undefined
   /** The next request in good faith, which tells whether both sides are still at the same place. */
   readonly next: string
@@ -23,7 +26,11 @@ export interface Conversation {
 }
 
 /** Says raw bytes, then, once answered, asks in good faith on the same connection, and listens until that is closed. */
-export async function converse (url: string, pieces: readonly Buffer[], { then, next, limitMs }: Manner): Promise<Conversation> {
+export async function converse (
+  url: string,
+  pieces: readonly Buffer[],
+  { then, next, limitMs }: Manner
+): Promise<Conversation> {
   return await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(url)
     const socket = connect({ host: hostname, port: Number(port), noDelay: true, allowHalfOpen: true })
@@ -33,22 +40,37 @@ export async function converse (url: string, pieces: readonly Buffer[], { then, 
     let isNextAsked = false
     const askNext = (): void => {
       const { answers: [first] } = takeAnswers(text, methods, false)
-      if (first === undefined || !isAllSaid || isNextAsked || then !== undefined || first.headers.get('connection') === 'close') return
+      if (
+        first === undefined || !isAllSaid || isNextAsked || then !== undefined ||
+        first.headers.get('connection') === 'close'
+      ) return
       isNextAsked = true
       socket.write(next)
     }
-    const timer = setTimeout(() => { socket.destroy(new Error(`nothing more within ${limitMs} ms after: ${JSON.stringify(text.slice(0, 500))}`)) }, limitMs)
+    const timer = setTimeout(() => {
+      socket.destroy(new Error(`nothing more within ${limitMs} ms after: ${JSON.stringify(text.slice(0, 500))}`))
+    }, limitMs)
     socket.on('data', chunk => {
       text += chunk.toString('latin1')
       askNext()
     })
-    socket.on('error', (error: NodeJS.ErrnoException) => { if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') reject(error) })
-    socket.on('end', () => { socket.end() })
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') reject(error)
+    })
+    socket.on('end', () => {
+      socket.end()
+    })
     socket.on('close', () => {
       clearTimeout(timer)
       const { answers, rest } = takeAnswers(text, isNextAsked ? [...methods, 'GET'] : methods, true)
-      const isNextAnswered = isNextAsked && answers.at(-1)?.head.includes('\r\nConnection: close\r\n') === true && answers.length > 1 && answers.at(-1)?.status === 200
-      resolve({ answers: isNextAnswered ? answers.slice(0, -1) : answers, next: isNextAnswered ? answers.at(-1) : undefined, isClosedByThem: !isNextAnswered, rest })
+      const isNextAnswered = isNextAsked && answers.at(-1)?.head.includes('\r\nConnection: close\r\n') === true &&
+        answers.length > 1 && answers.at(-1)?.status === 200
+      resolve({
+        answers: isNextAnswered ? answers.slice(0, -1) : answers,
+        next: isNextAnswered ? answers.at(-1) : undefined,
+        isClosedByThem: !isNextAnswered,
+        rest
+      })
     })
     say(socket, pieces).then(() => {
       isAllSaid = true
@@ -60,11 +82,21 @@ export async function converse (url: string, pieces: readonly Buffer[], { then, 
 }
 
 async function say (socket: ReturnType<typeof connect>, [first, ...others]: readonly Buffer[]): Promise<void> {
-  const write = async (piece: Buffer): Promise<void> => { await new Promise<void>(resolve => { socket.write(piece, () => { resolve() }) }) }
+  const write = async (piece: Buffer): Promise<void> => {
+    await new Promise<void>(resolve => {
+      socket.write(piece, () => {
+        resolve()
+      })
+    })
+  }
   if (first !== undefined) await write(first)
   for (const piece of others) {
     // Varve is in this process: after some turns it has read what was sent before.
-    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => { setImmediate(resolve) })
+    for (let turn = 0; turn < 20; turn++) {
+      await new Promise(resolve => {
+        setImmediate(resolve)
+      })
+    }
     await write(piece)
   }
 }

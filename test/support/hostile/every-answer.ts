@@ -5,12 +5,39 @@ import { head } from './node-answers.js'
 
 // The codes of the specification: clients fail on others.
 const codes = new Set([
-  'account_not_found', 'resource_not_found', 'module_not_found', 'struct_field_not_found', 'version_not_found', 'transaction_not_found', 'table_item_not_found', 'block_not_found', 'state_value_not_found',
-  'version_pruned', 'block_pruned', 'invalid_input', 'invalid_transaction_update', 'sequence_number_too_old', 'vm_error', 'rejected_by_filter', 'health_check_failed', 'mempool_is_full', 'internal_error',
-  'web_framework_error', 'bcs_not_supported', 'api_disabled'
+  'account_not_found',
+  'resource_not_found',
+  'module_not_found',
+  'struct_field_not_found',
+  'version_not_found',
+  'transaction_not_found',
+  'table_item_not_found',
+  'block_not_found',
+  'state_value_not_found',
+  'version_pruned',
+  'block_pruned',
+  'invalid_input',
+  'invalid_transaction_update',
+  'sequence_number_too_old',
+  'vm_error',
+  'rejected_by_filter',
+  'health_check_failed',
+  'mempool_is_full',
+  'internal_error',
+  'web_framework_error',
+  'bcs_not_supported',
+  'api_disabled'
 ])
 
-const positionNames = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch', 'block-height', 'oldest-block-height'].map(name => `x-node-${name}`)
+const positionNames = [
+  'chain-id',
+  'ledger-version',
+  'ledger-oldest-version',
+  'ledger-timestampusec',
+  'epoch',
+  'block-height',
+  'oldest-block-height'
+].map(name => `x-node-${name}`)
 
 const said = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass)/
 const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im
@@ -27,13 +54,16 @@ export function wrongWith ({ status, head: lines, headers, body }: WireAnswer): 
     /[^\x20-\x7e\r\n]/.test(lines) && 'its lines are no plain text',
     (lines.match(/^(?:content-length|transfer-encoding):/gim) ?? []).length > 1 && 'its end is told in two ways',
     stamped.length > 0 && !isDeepStrictEqual(stamped, positionNames) && 'its position is not whole',
-    stamped.length > 0 && headers.get('x-node-ledger-version') !== String(head) && 'its position is behind the one that was shown',
-    status >= 400 && ownOutcomeIn(cacheStatus) !== undefined && body !== '' && !isNodesError(body) && 'an error of varve\'s has not the node\'s shape'
+    stamped.length > 0 && headers.get('x-node-ledger-version') !== String(head) &&
+    'its position is behind the one that was shown',
+    status >= 400 && ownOutcomeIn(cacheStatus) !== undefined && body !== '' && !isNodesError(body) &&
+    'an error of varve\'s has not the node\'s shape'
   ].filter(text => text !== false)
   return wrong.map(text => `${text}: ${lines}\n${body.slice(0, 200)}`)
 }
 
 function isNodesError (body: string): boolean {
   const error = JSON.parse(body) as Record<string, unknown>
-  return isDeepStrictEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']) && codes.has(String(error['error_code']))
+  return isDeepStrictEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']) &&
+    codes.has(String(error['error_code']))
 }

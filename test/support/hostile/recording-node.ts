@@ -29,12 +29,16 @@ export async function recordingNode (t: Test): Promise<RecordingNode> {
   const server = createServer(socket => {
     begun.set(socket, '')
     socket.on('error', () => {})
-    socket.on('close', () => { begun.delete(socket) })
+    socket.on('close', () => {
+      begun.delete(socket)
+    })
     socket.on('data', chunk => {
       let text = (begun.get(socket) ?? '') + chunk.toString('latin1')
       for (let request = requestIn(text); request !== undefined; request = requestIn(text)) {
         text = text.slice(request.length)
-        if (/^transfer-encoding:/im.test(request) || /^content-length:[^]*^content-length:/im.test(request)) unreadable.push(request)
+        if (/^transfer-encoding:/im.test(request) || /^content-length:[^]*^content-length:/im.test(request)) {
+          unreadable.push(request)
+        }
         const isOwn = /^GET \/v1(?:\/blocks\/by_height\/\d+\S*)? HTTP/.test(request)
         if (!isOwn) received.push(request)
         if (isOwn || node.script === undefined) socket.write(answerOf(request, ++answered))
@@ -46,10 +50,14 @@ export async function recordingNode (t: Test): Promise<RecordingNode> {
       begun.set(socket, text)
     })
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(async () => {
     for (const socket of begun.keys()) socket.destroy()
-    await new Promise(resolve => { server.close(resolve) })
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
   })
   const node: RecordingNode = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

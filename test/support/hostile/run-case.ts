@@ -11,8 +11,16 @@ export interface Exception {
   readonly because: string
 }
 
-/** Runs one case against the bench, unless it has been said already: everything that it says, and what is true of every case. */
-export async function runCase (t: Test, bench: Bench, given: Case, { exception, said }: { readonly exception?: Exception | undefined, readonly said?: Promise<Said> | undefined } = {}): Promise<void> {
+/**
+ * Runs one case against the bench, unless it has been said already: everything that it says, and what is true of every
+ * case.
+ */
+export async function runCase (
+  t: Test,
+  bench: Bench,
+  given: Case,
+  { exception, said }: { readonly exception?: Exception | undefined, readonly said?: Promise<Said> | undefined } = {}
+): Promise<void> {
   const { [exception?.not ?? 'alive']: _not, ...rest } = given.check
   const { node } = bench
   const since = node.received.length
@@ -25,7 +33,12 @@ export async function runCase (t: Test, bench: Bench, given: Case, { exception, 
   const first = await (said ?? bench.say(hostile.raw, hostile))
   checkAnswers(t, hostile, first)
   if (check.repeat !== undefined) await checkRepeat(t, bench, hostile, first, check.repeat)
-  if (check.upstream !== undefined) t.ok(node.received.length - since <= check.upstream, `the node is asked at most ${check.upstream} times, and was ${node.received.length - since} times`)
+  if (check.upstream !== undefined) {
+    t.ok(
+      node.received.length - since <= check.upstream,
+      `the node is asked at most ${check.upstream} times, and was ${node.received.length - since} times`
+    )
+  }
   if (check.cacheable !== undefined) await checkAgain(t, bench, hostile, first, check.cacheable)
   node.script = undefined
   const seen = node.received.slice(since).join('\n')
@@ -44,7 +57,12 @@ function checkAnswers (t: Test, { raw, expect, then, check }: Case, { answers, i
   // In words alone, where a case says no more than this.
   const refused = /^Refused with (\d{3});/.exec(expect)?.[1]
   if (refused !== undefined) t.same(statuses, [Number(refused)], 'the status that is promised in words')
-  if (check.status !== undefined) t.ok(check.status.includes(first?.status ?? 0), `the first status is one of ${check.status.join(', ')}, and was ${first?.status ?? 0}`)
+  if (check.status !== undefined) {
+    t.ok(
+      check.status.includes(first?.status ?? 0),
+      `the first status is one of ${check.status.join(', ')}, and was ${first?.status ?? 0}`
+    )
+  }
   if (check.statuses !== undefined) t.same(statuses, check.statuses, 'the statuses in order')
   if (check.answers !== undefined) t.equal(answers.length, check.answers, 'so many answers')
   if (check.closes !== undefined) t.equal(isClosedByThem, check.closes, 'whether varve closes the connection')
@@ -54,7 +72,12 @@ function checkAnswers (t: Test, { raw, expect, then, check }: Case, { answers, i
     if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never, 'what no head has')
     if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never, 'what no body has')
   }
-  if (then === undefined) t.ok(answers.length > 0 || (isClosedByThem && check.status?.includes(0) === true), `there is an answer to ${raw.slice(0, 60)}`)
+  if (then === undefined) {
+    t.ok(
+      answers.length > 0 || (isClosedByThem && check.status?.includes(0) === true),
+      `there is an answer to ${raw.slice(0, 60)}`
+    )
+  }
 }
 
 /** Sent so often, each must reach the node. */
@@ -72,7 +95,12 @@ async function checkAgain (t: Test, bench: Bench, hostile: Case, first: Said, is
     return
   }
   if (again.asked.length > 0) return
-  t.ok(again.answers.every(isRefusal) && first.answers.every(isRefusal), `the same request once more reaches the node or is refused each time; kept, it would be ${hostile.check.if_stored ?? 'wrong'}`)
+  t.ok(
+    again.answers.every(isRefusal) && first.answers.every(isRefusal),
+    `the same request once more reaches the node or is refused each time; kept, it would be ${
+      hostile.check.if_stored ?? 'wrong'
+    }`
+  )
 }
 
 /** What the first request leaves behind for others. */
@@ -81,27 +109,60 @@ async function checkOthers (t: Test, bench: Bench, hostile: Case, first: Said): 
   if (check.must_not_share_with !== undefined) {
     const other = await bench.sayPlain(check.must_not_share_with)
     t.ok(other.asked.length > 0 || isRefusal(other.answer), 'the other request reaches the node, or is refused')
-    t.notOk(other.answer.status === 200 && bodiesOf(first).includes(other.answer.body), 'and is not given the answer to this one')
+    t.notOk(
+      other.answer.status === 200 && bodiesOf(first).includes(other.answer.body),
+      'and is not given the answer to this one'
+    )
     checkForm(t, other.answer, check.other_must_be)
   }
   if (check.same_as !== undefined) {
     const { answer, asked } = await bench.sayPlain(check.same_as)
-    t.same([asked.length, answer.body], [0, first.answers[0]?.body], 'the same read in another spelling has its answer, and does not reach the node')
+    t.same(
+      [asked.length, answer.body],
+      [0, first.answers[0]?.body],
+      'the same read in another spelling has its answer, and does not reach the node'
+    )
     checkForm(t, answer, check.other_must_be)
   }
-  if (check.still_kept !== undefined) t.match(await bench.sayPlain(check.still_kept), { asked: { length: 0 }, answer: { status: 200 } }, 'what was kept before is still kept')
-  if (check.other_body_nonempty !== undefined) t.match(await bench.sayPlain(check.other_body_nonempty), { answer: { status: 200, body: /./ } }, 'the other request has a body')
+  if (check.still_kept !== undefined) {
+    t.match(
+      await bench.sayPlain(check.still_kept),
+      { asked: { length: 0 }, answer: { status: 200 } },
+      'what was kept before is still kept'
+    )
+  }
+  if (check.other_body_nonempty !== undefined) {
+    t.match(
+      await bench.sayPlain(check.other_body_nonempty),
+      { answer: { status: 200, body: /./ } },
+      'the other request has a body'
+    )
+  }
   if (check.must_not_store_status !== undefined) {
     const [answer] = (await bench.say(hostile.raw, hostile)).answers
     t.not(answer?.status, check.must_not_store_status, 'the status is not kept')
     t.ok(answer?.body, 'nor is the lack of a body')
   }
-  if (check.body_never_next !== undefined) for (let round = 0; round < 3; round++) t.notMatch(bodiesOf(await bench.say(hostile.raw, hostile)).join(), check.body_never_next, 'what the next answer never has')
+  if (check.body_never_next !== undefined) {
+    for (let round = 0; round < 3; round++) {
+      t.notMatch(
+        bodiesOf(await bench.say(hostile.raw, hostile)).join(),
+        check.body_never_next,
+        'what the next answer never has'
+      )
+    }
+  }
   if (check.ordered === true) await checkOrder(t, bench, hostile, first)
 }
 
 function checkForm (t: Test, { headers }: WireAnswer, form: Case['check']['other_must_be']): void {
-  if (form !== undefined) t.equal(headers.get('content-type')?.split(';')[0], { json: 'application/json', bcs: 'application/x-bcs' }[form], 'it has the form that it asks for')
+  if (form !== undefined) {
+    t.equal(
+      headers.get('content-type')?.split(';')[0],
+      { json: 'application/json', bcs: 'application/x-bcs' }[form],
+      'it has the form that it asks for'
+    )
+  }
 }
 
 /** Each answer of a connection is the one that its request has when it is asked alone: these are kept by now. */
@@ -111,7 +172,10 @@ async function checkOrder (t: Test, bench: Bench, { raw }: Case, first: Said): P
   t.same(bodiesOf(first), alone, 'the answers come in the order of the requests')
 }
 
-/** The way past the router: what was refused or read apart at first is so too when a well-spelled request has been kept and its spelling is known. */
+/**
+ * The way past the router: what was refused or read apart at first is so too when a well-spelled request has been kept
+ * and its spelling is known.
+ */
 async function checkAfterWellSpelled (t: Test, bench: Bench, hostile: Case, first: Said): Promise<void> {
   const { check } = hostile
   const isOwnAnswer = first.answers.every(({ status }) => status < 500) && first.answers.length > 0
@@ -121,31 +185,51 @@ async function checkAfterWellSpelled (t: Test, bench: Bench, hostile: Case, firs
     if (well === undefined) continue
     // The first keeps it, the second has its spelling remembered.
     const { answers: [, kept] } = await bench.say(well + well)
-    if (well === check.must_not_share_with && kept?.status === 200 && kept.headers.get('cache-status')?.includes('hit') === true) others.add(kept.body)
+    if (
+      well === check.must_not_share_with && kept?.status === 200 &&
+      kept.headers.get('cache-status')?.includes('hit') === true
+    ) others.add(kept.body)
   }
   for (let round = 0; round < 2; round++) {
     const again = await bench.say(hostile.raw, hostile)
-    if (check.may_differ === true) t.ok(check.status?.includes(again.answers[0]?.status ?? 0), 'after a well-spelled request was kept it is answered as it may be')
-    else t.same(again.answers.map(({ status }) => status), first.answers.map(({ status }) => status), 'after a well-spelled request was kept it is answered alike')
+    if (check.may_differ === true) {
+      t.ok(
+        check.status?.includes(again.answers[0]?.status ?? 0),
+        'after a well-spelled request was kept it is answered as it may be'
+      )
+    } else {
+      t.same(
+        again.answers.map(({ status }) => status),
+        first.answers.map(({ status }) => status),
+        'after a well-spelled request was kept it is answered alike'
+      )
+    }
     for (const answer of again.answers) {
       if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never)
       if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never)
       t.notOk(answer.body !== '' && others.has(answer.body), 'and not with what is another\'s')
     }
     if (check.response_has !== undefined) t.match(again.answers[0]?.head, check.response_has)
-    if (check.cacheable === false) t.ok(again.asked.length > 0 || again.answers.every(isRefusal), 'it still reaches the node, or is refused')
-    if (check.cacheable === true || check.same_as !== undefined) t.same(bodiesOf(again), bodiesOf(first), 'its bytes are the same')
+    if (check.cacheable === false) {
+      t.ok(again.asked.length > 0 || again.answers.every(isRefusal), 'it still reaches the node, or is refused')
+    }
+    if (check.cacheable === true || check.same_as !== undefined) {
+      t.same(bodiesOf(again), bodiesOf(first), 'its bytes are the same')
+    }
     if (check.closes !== undefined) t.equal(again.isClosedByThem, check.closes)
   }
 }
 
 /** The same request in good faith, without whatever its lines say besides; undefined where it has no such form. */
 function plainOf (raw: string): string | undefined {
-  const [, method, target = ''] = /^(GET|POST) (\/v1\/[\x21\x24-\x3b\x3d\x3f-\x5f\x61-\x7e]{1,900}) HTTP\/1\.1\r\n/.exec(raw) ?? []
+  const [, method, target = ''] =
+    /^(GET|POST) (\/v1\/[\x21\x24-\x3b\x3d\x3f-\x5f\x61-\x7e]{1,900}) HTTP\/1\.1\r\n/.exec(raw) ?? []
   if (method === 'GET') return plainRead(target)
   const body = /\r\n\r\n(\{"key_type":[^]*\})$/.exec(raw)?.[1]
   if (method === undefined || body === undefined || body.includes('<<')) return undefined
-  return `POST ${target} HTTP/1.1\r\nHost: node.example\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+  return `POST ${target} HTTP/1.1\r\nHost: node.example\r\nContent-Type: application/json\r\nContent-Length: ${
+    Buffer.byteLength(body)
+  }\r\n\r\n${body}`
 }
 
 function isRefusal ({ status, headers }: WireAnswer): boolean {

@@ -13,13 +13,19 @@ export class Client {
   #settle: ((text: string) => void) | undefined
 
   constructor (socket: Socket) {
-    this.socket = socket.on('error', () => {}).on('data', (chunk: Buffer) => { this.#hear(chunk) }).on('close', () => { this.#settle?.('closed') })
+    this.socket = socket.on('error', () => {}).on('data', (chunk: Buffer) => {
+      this.#hear(chunk)
+    }).on('close', () => {
+      this.#settle?.('closed')
+    })
   }
 
   /** The head of the answer, once it has come whole; `closed` where the connection has ended before. */
   async get (target: string): Promise<string> {
     if (this.socket.destroyed) return 'closed'
-    const answered = new Promise<string>(resolve => { this.#settle = resolve })
+    const answered = new Promise<string>(resolve => {
+      this.#settle = resolve
+    })
     this.socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
     return await answered
   }
@@ -38,9 +44,14 @@ export class Client {
 export async function openTo (t: Test, url: string, count: number): Promise<Socket[]> {
   const { hostname, port } = new URL(url)
   const sockets: Socket[] = []
-  t.teardown(() => { for (const socket of sockets) socket.destroy() })
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+  })
   while (sockets.length < count) {
-    const some = Array.from({ length: Math.min(atOnce, count - sockets.length) }, () => connect(Number(port), hostname).on('error', () => {}))
+    const some = Array.from(
+      { length: Math.min(atOnce, count - sockets.length) },
+      () => connect(Number(port), hostname).on('error', () => {})
+    )
     sockets.push(...some)
     await until(() => some.every(socket => !socket.connecting), 'connections open')
   }
@@ -55,7 +66,11 @@ export interface Seen {
 }
 
 /** Reads on kept connections, one after another on each with a little pause, until it is told to end. */
-export async function readBusily (clients: readonly Client[], targets: readonly string[], signal: AbortSignal): Promise<Seen> {
+export async function readBusily (
+  clients: readonly Client[],
+  targets: readonly string[],
+  signal: AbortSignal
+): Promise<Seen> {
   const seen: Seen = { tookMs: [], others: [] }
   await Promise.all(clients.map(async (client, at) => {
     for (let nth = at; !signal.aborted; nth++) {

@@ -53,12 +53,22 @@ export function blocksIn (page: string, text: string): Block[] {
     }
     const end = lines.findIndex((other, nth) => nth > at && other.trim() === fence)
     if (end === -1) throw new Error(`${page}:${at + 1}: a block without an end`)
-    const inner = lines.slice(at + 1, end).map(other => other.startsWith(indent) ? other.slice(indent.length) : other).join('\n')
+    const inner = lines.slice(at + 1, end).map(other => other.startsWith(indent) ? other.slice(indent.length) : other)
+      .join('\n')
     if (language === '' && above !== undefined && wayOf(above) === 'run' && above.shown === undefined) {
       blocks[blocks.length - 1] = { ...above, shown: { text: inner, numbersDiffer: marks.numbersDiffer === true } }
       above = undefined
     } else {
-      above = { page, line: at + 1, language, text: inner, notRun: marks.notRun, file: marks.file, exitCode: marks.exitCode ?? 0, shown: undefined }
+      above = {
+        page,
+        line: at + 1,
+        language,
+        text: inner,
+        notRun: marks.notRun,
+        file: marks.file,
+        exitCode: marks.exitCode ?? 0,
+        shown: undefined
+      }
       blocks.push(above)
     }
     marks = {}
@@ -84,14 +94,18 @@ export function faultsIn (blocks: readonly Block[]): string[] {
     const hang = wayOf(block) === 'run' ? hangIn(block.text) : undefined
     if (hang !== undefined) return [`${place}: ${hang}`]
     if (block.notRun !== undefined || wayOf(block) !== undefined) return []
-    const what = block.language === '' ? 'a block without a language stands right below the commands that print it' : `blocks of ${block.language} are not run`
+    const what = block.language === ''
+      ? 'a block without a language stands right below the commands that print it'
+      : `blocks of ${block.language} are not run`
     return [`${place}: ${what}; else <!-- not run: REASON --> stands above it`]
   })
 }
 
 // A reader pastes a block into a shell that may have other jobs, and whose servers may not have started.
 function hangIn (text: string): string | undefined {
-  if (/^\s*(?:until|while)\b/m.test(text)) return 'a loop without end where a server has not started: use curl --retry N --retry-connrefused'
+  if (/^\s*(?:until|while)\b/m.test(text)) {
+    return 'a loop without end where a server has not started: use curl --retry N --retry-connrefused'
+  }
   if (/\bwait *(?:$|[;&|])/m.test(text)) return 'waits for every job of the shell: name the jobs of the block'
   return undefined
 }
@@ -99,13 +113,17 @@ function hangIn (text: string): string | undefined {
 function readMark (line: string, marks: Marks): boolean {
   const [, name, , value = ''] = /^ *<!-- ([a-z ]+?)(: *(.*?))? *-->$/.exec(line) ?? []
   switch (name) {
-    case 'not run': marks.notRun = value.trim()
+    case 'not run':
+      marks.notRun = value.trim()
       break
-    case 'file': marks.file = value
+    case 'file':
+      marks.file = value
       break
-    case 'exit code': marks.exitCode = Number(value)
+    case 'exit code':
+      marks.exitCode = Number(value)
       break
-    case 'numbers differ': marks.numbersDiffer = true
+    case 'numbers differ':
+      marks.numbersDiffer = true
   }
   return /^ *<!--.*-->$/.test(line)
 }

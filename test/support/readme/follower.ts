@@ -33,23 +33,34 @@ export class Follower {
     })
   }
 
-  /** Starts what stands outside of varve where a page speaks of it: a node, a Redis; and has the clone's examples speak of them. */
+  /**
+   * Starts what stands outside of varve where a page speaks of it: a node, a Redis; and has the clone's examples speak
+   * of them.
+   */
   async surround (t: Test, blocks: readonly Block[]): Promise<void> {
     const text = blocks.filter(({ notRun }) => notRun === undefined).map(({ text }) => text).join('\n')
     if (/:6379\b/.test(text)) await startRedis(t, { port: this.#places.port(6379) })
     if (!text.split('\n').some(isNode)) {
       const sandbox = await startSandbox({ port: this.#places.port(8081) })
-      t.teardown(async () => { await sandbox.close() })
+      t.teardown(async () => {
+        await sandbox.close()
+      })
     }
     const folder = join(this.#clone, 'config')
-    for (const file of readdirSync(folder).filter(name => name.endsWith('.yaml'))) writeFileSync(join(folder, file), this.#places.here(readFileSync(join(folder, file), 'utf8')))
+    for (const file of readdirSync(folder).filter(name => name.endsWith('.yaml'))) {
+      writeFileSync(join(folder, file), this.#places.here(readFileSync(join(folder, file), 'utf8')))
+    }
   }
 
   /** Does what a block says; what is wrong with it, or undefined. */
   async follow (block: Block): Promise<string | undefined> {
     if (block.notRun !== undefined) return undefined
     if (wayOf(block) === 'run') return await this.#run(block)
-    if (block.language === 'json') return faultOf(() => { JSON.parse(block.text) })
+    if (block.language === 'json') {
+      return faultOf(() => {
+        JSON.parse(block.text)
+      })
+    }
     if (block.language === 'promql') return await this.#promql(block.text)
     if (block.file !== undefined) writeFileSync(join(this.#clone, block.file), this.#places.here(block.text))
     const { file, env } = configured(block.text, join(this.#clone, '.page'))
@@ -74,11 +85,18 @@ export class Follower {
         continue
       }
       if (/:(?:8080|9464)\b/.test(command) && this.#varve === undefined) await this.#start('npm start')
-      const { code, out } = await ended('timeout', ['60', 'sh', '-ec', `exec 2>&1\n${bystander}\n${this.#places.here(command)}`], { cwd: this.#clone, env: this.#env })
+      const { code, out } = await ended('timeout', [
+        '60',
+        'sh',
+        '-ec',
+        `exec 2>&1\n${bystander}\n${this.#places.here(command)}`
+      ], { cwd: this.#clone, env: this.#env })
       printed += this.#places.there(out)
       if (code !== exitCode) return `ended with ${code}, not ${exitCode}:\n${printed}`
     }
-    return shown === undefined || isAsShown(printed, shown) ? undefined : `prints\n${printed}\nand the page shows\n${shown.text}`
+    return shown === undefined || isAsShown(printed, shown)
+      ? undefined
+      : `prints\n${printed}\nand the page shows\n${shown.text}`
   }
 
   async #start (command: string): Promise<void> {
@@ -92,7 +110,11 @@ export class Follower {
     this.#varve = undefined
     await before?.stop()
     this.#varve = await Server.start(this.#places.here(command), this.#clone, this.#env)
-    await until(async () => (await ask(`http://127.0.0.1:${this.#places.port(9464)}`, '/readyz')).status === 200, 'varve is ready', 30_000)
+    await until(
+      async () => (await ask(`http://127.0.0.1:${this.#places.port(9464)}`, '/readyz')).status === 200,
+      'varve is ready',
+      30_000
+    )
   }
 
   async #promql (text: string): Promise<string | undefined> {
@@ -104,14 +126,22 @@ export class Follower {
   }
 }
 
-/** What a reader's terminal has: no settings of varve's but the free ports, and `varve` on PATH as an installed package has it. */
+/**
+ * What a reader's terminal has: no settings of varve's but the free ports, and `varve` on PATH as an installed package
+ * has it.
+ */
 function envOf (clone: string, places: Places): NodeJS.ProcessEnv {
   const bin = join(clone, '.bin')
   mkdirSync(bin, { recursive: true })
   writeFileSync(join(bin, 'varve'), `#!/bin/sh\nexec node '${clone}/dist/cli.js' "$@"\n`)
   chmodSync(join(bin, 'varve'), 0o755)
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('VARVE_') && !name.startsWith('npm_'))
-  return { ...Object.fromEntries(own), PATH: `${bin}:${process.env['PATH'] ?? ''}`, VARVE_LISTEN: `127.0.0.1:${places.port(8080)}`, VARVE_ADMIN: `127.0.0.1:${places.port(9464)}` }
+  return {
+    ...Object.fromEntries(own),
+    PATH: `${bin}:${process.env['PATH'] ?? ''}`,
+    VARVE_LISTEN: `127.0.0.1:${places.port(8080)}`,
+    VARVE_ADMIN: `127.0.0.1:${places.port(9464)}`
+  }
 }
 
 function faultOf (act: () => void): string | undefined {

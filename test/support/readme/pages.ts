@@ -10,6 +10,9 @@ export interface Page {
 
 /** The README and every page of docs/, in the order in which a reader comes to them. */
 export function pagesIn (root: string): Page[] {
-  const names = ['README.md', ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).sort().map(name => `docs/${name}`)]
+  const names = [
+    'README.md',
+    ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).sort().map(name => `docs/${name}`)
+  ]
   return names.map(name => ({ name, blocks: blocksIn(name, readFileSync(join(root, name), 'utf8')) }))
 }

@@ -34,6 +34,9 @@ export class Places {
 
   /** What was printed as a page would have it. */
   there (text: string): string {
-    return [...this.#ports].reduce((shown, [page, port]) => shown.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${page}`), text)
+    return [...this.#ports].reduce(
+      (shown, [page, port]) => shown.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${page}`),
+      text
+    )
   }
 }

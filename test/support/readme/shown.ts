@@ -1,16 +1,22 @@
 import { type Shown } from './blocks.js'
 
-// Versions, heights, times and ports of the hour have four digits or more; what is shorter is mostly meant as it stands, such as a status.
+// Versions, heights, times and ports of the hour have four digits or more; what is shorter is mostly meant as it
+// stands, such as a status.
 const long = /(?<![0-9A-Za-z.])[0-9]{4,}(?![0-9A-Za-z])/g
 const any = /(?<![0-9A-Za-z])[0-9]+(?:\.[0-9]+)*/g
 
-/** Whether what was printed is what a page shows: line by line, but for numbers that differ from hour to hour, and `...` for what was left out. */
+/**
+ * Whether what was printed is what a page shows: line by line, but for numbers that differ from hour to hour, and `...`
+ * for what was left out.
+ */
 export function isAsShown (printed: string, { text, numbersDiffer }: Shown): boolean {
   return patternOf(text, numbersDiffer).test(plain(printed))
 }
 
 function patternOf (text: string, numbersDiffer: boolean): RegExp {
-  const lines = plain(text).split('\n').slice(0, -1).map(line => line.trim() === '...' ? '(?:.*\\n)*?' : `${patternOfLine(line, numbersDiffer)}\\n`)
+  const lines = plain(text).split('\n').slice(0, -1).map(line =>
+    line.trim() === '...' ? '(?:.*\\n)*?' : `${patternOfLine(line, numbersDiffer)}\\n`
+  )
   return new RegExp(`^${lines.join('')}$`)
 }
 

@@ -17,7 +17,10 @@ export interface Ground {
 /** A call of the client, made of a node and through varve, in Node and in a page. */
 export interface Call {
   readonly title: string
-  /** The endpoint whose history it reads: where varve keeps that, the second time asks no node. Left out for what is of the moment. */
+  /**
+   * The endpoint whose history it reads: where varve keeps that, the second time asks no node. Left out for what is of
+   * the moment.
+   */
   readonly keptAs?: EndpointName
   /** Whether what it gives holds a cursor. */
   readonly showsCursor?: true
@@ -41,82 +44,379 @@ export const reads: readonly Call[] = [
   { title: 'gas', make: async aptos => await aptos.getGasPriceEstimation() },
   { title: 'modules', make: async aptos => await aptos.getAccountModules({ accountAddress: account }) },
   { title: 'modules of nobody', make: async aptos => await aptos.getAccountModules({ accountAddress: nobody }) },
-  { title: 'a page of modules', showsCursor: true, make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 3 } }) },
-  { title: 'module', keptAs: 'account_module', make: async (aptos, { version }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'latest module', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin' }) },
+  {
+    title: 'a page of modules',
+    showsCursor: true,
+    make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 3 } })
+  },
+  {
+    title: 'module',
+    keptAs: 'account_module',
+    make: async (aptos, { version }) =>
+      await aptos.getAccountModule({
+        accountAddress: account,
+        moduleName: 'coin',
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'latest module',
+    make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin' })
+  },
   { title: 'account', make: async aptos => await aptos.getAccountInfo({ accountAddress: player }) },
   { title: 'account of nobody', make: async aptos => await aptos.getAccountInfo({ accountAddress: nobody }) },
   { title: 'resources', make: async aptos => await aptos.getAccountResources({ accountAddress: player }) },
-  { title: 'a page of resources', showsCursor: true, make: async aptos => await aptos.getAccountResourcesPage({ accountAddress: player, options: { limit: 3 } }) },
-  { title: 'resource', keptAs: 'account_resource', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::BlockResource', options: { ledgerVersion: Number(version) } }) },
-  { title: 'resource of a type with arguments', keptAs: 'account_resource', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: player, resourceType: line, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'latest resource', make: async aptos => await aptos.getAccountResource({ accountAddress: player, resourceType: `0x1::coin::CoinStore<${coin}>` }) },
+  {
+    title: 'a page of resources',
+    showsCursor: true,
+    make: async aptos => await aptos.getAccountResourcesPage({ accountAddress: player, options: { limit: 3 } })
+  },
+  {
+    title: 'resource',
+    keptAs: 'account_resource',
+    make: async (aptos, { version }) =>
+      await aptos.getAccountResource({
+        accountAddress: account,
+        resourceType: '0x1::block::BlockResource',
+        options: { ledgerVersion: Number(version) }
+      })
+  },
+  {
+    title: 'resource of a type with arguments',
+    keptAs: 'account_resource',
+    make: async (aptos, { version }) =>
+      await aptos.getAccountResource({
+        accountAddress: player,
+        resourceType: line,
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'latest resource',
+    make: async aptos =>
+      await aptos.getAccountResource({ accountAddress: player, resourceType: `0x1::coin::CoinStore<${coin}>` })
+  },
   { title: 'balance of a coin', make: async aptos => await aptos.getBalance({ accountAddress: player, asset: coin }) },
-  { title: 'balance of an asset', make: async aptos => await aptos.getBalance({ accountAddress: `0x${'b0b'.padStart(64, '0')}`, asset: '0xa' }) },
+  {
+    title: 'balance of an asset',
+    make: async aptos => await aptos.getBalance({ accountAddress: `0x${'b0b'.padStart(64, '0')}`, asset: '0xa' })
+  },
   { title: 'coins of an account', make: async aptos => await aptos.getAccountAPTAmount({ accountAddress: player }) },
-  { title: 'view', keptAs: 'view', make: async (aptos, { version }) => await aptos.view({ payload: { function: `${oracle}::several`, functionArguments: [255, 2n ** 100n, true, 'text \u00e9', [1, 2, 3], [2n ** 64n - 1n, 0n], account] }, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'view with a type, in the node\'s JSON', keptAs: 'view', make: async (aptos, { version }) => await aptos.viewJson({ payload: { function: `${oracle}::price_of`, typeArguments: [coin], functionArguments: ['7'] }, options: { ledgerVersion: Number(version) } }) },
-  { title: 'view of the moment', make: async aptos => await aptos.view({ payload: { function: '0x1::coin::balance', typeArguments: [coin], functionArguments: [player] } }) },
-  { title: 'view of the moment, in JSON', make: async aptos => await aptos.viewJson({ payload: { function: '0x1::block::get_current_block_height' } }) },
-  { title: 'table item', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'table item of a number', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, value_type: 'u8' }, options: { ledgerVersion: Number(version) } }) },
-  { title: 'table item of a struct', keptAs: 'table_item', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, value_type: '0x42::game::Line<u64>' }, options: { ledgerVersion: BigInt(version) } }) },
+  {
+    title: 'view',
+    keptAs: 'view',
+    make: async (aptos, { version }) =>
+      await aptos.view({
+        payload: {
+          function: `${oracle}::several`,
+          functionArguments: [255, 2n ** 100n, true, 'text \u00e9', [1, 2, 3], [2n ** 64n - 1n, 0n], account]
+        },
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'view with a type, in the node\'s JSON',
+    keptAs: 'view',
+    make: async (aptos, { version }) =>
+      await aptos.viewJson({
+        payload: { function: `${oracle}::price_of`, typeArguments: [coin], functionArguments: ['7'] },
+        options: { ledgerVersion: Number(version) }
+      })
+  },
+  {
+    title: 'view of the moment',
+    make: async aptos =>
+      await aptos.view({
+        payload: { function: '0x1::coin::balance', typeArguments: [coin], functionArguments: [player] }
+      })
+  },
+  {
+    title: 'view of the moment, in JSON',
+    make: async aptos => await aptos.viewJson({ payload: { function: '0x1::block::get_current_block_height' } })
+  },
+  {
+    title: 'table item',
+    keptAs: 'table_item',
+    make: async (aptos, { version }) =>
+      await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(version) } })
+  },
+  {
+    title: 'table item of a number',
+    keptAs: 'table_item',
+    make: async (aptos, { version }) =>
+      await aptos.getTableItem({
+        handle,
+        data: { ...seven, value_type: 'u8' },
+        options: { ledgerVersion: Number(version) }
+      })
+  },
+  {
+    title: 'table item of a struct',
+    keptAs: 'table_item',
+    make: async (aptos, { version }) =>
+      await aptos.getTableItem({
+        handle,
+        data: { ...seven, value_type: '0x42::game::Line<u64>' },
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
   { title: 'latest table item', make: async aptos => await aptos.getTableItem({ handle, data: seven }) },
-  { title: 'block by version', keptAs: 'block_by_version', make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(version) }) },
-  { title: 'block by version with its transactions', keptAs: 'block_by_version', make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: Number(version), options: { withTransactions: true } }) },
-  { title: 'block by height', keptAs: 'block_by_height', make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: BigInt(height) }) },
-  { title: 'block by height with its transactions', keptAs: 'block_by_height', make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: Number(height), options: { withTransactions: true } }) },
-  { title: 'transaction by version', keptAs: 'transaction_by_version', make: async (aptos, { version }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(version) }) },
-  { title: 'transaction by hash', keptAs: 'transaction_by_hash', make: async (aptos, { hash }) => await aptos.getTransactionByHash({ transactionHash: hash }) },
-  { title: 'transactions from a version', keptAs: 'transactions', make: async (aptos, { version }) => await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } }) },
+  {
+    title: 'block by version',
+    keptAs: 'block_by_version',
+    make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(version) })
+  },
+  {
+    title: 'block by version with its transactions',
+    keptAs: 'block_by_version',
+    make: async (aptos, { version }) =>
+      await aptos.getBlockByVersion({ ledgerVersion: Number(version), options: { withTransactions: true } })
+  },
+  {
+    title: 'block by height',
+    keptAs: 'block_by_height',
+    make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: BigInt(height) })
+  },
+  {
+    title: 'block by height with its transactions',
+    keptAs: 'block_by_height',
+    make: async (aptos, { height }) =>
+      await aptos.getBlockByHeight({ blockHeight: Number(height), options: { withTransactions: true } })
+  },
+  {
+    title: 'transaction by version',
+    keptAs: 'transaction_by_version',
+    make: async (aptos, { version }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(version) })
+  },
+  {
+    title: 'transaction by hash',
+    keptAs: 'transaction_by_hash',
+    make: async (aptos, { hash }) => await aptos.getTransactionByHash({ transactionHash: hash })
+  },
+  {
+    title: 'transactions from a version',
+    keptAs: 'transactions',
+    make: async (aptos, { version }) => await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } })
+  },
   { title: 'latest transactions', make: async aptos => await aptos.getTransactions() },
-  { title: 'transactions of an account', make: async aptos => await aptos.getAccountTransactions({ accountAddress: sender }) },
-  { title: 'transactions of an account from a number', make: async aptos => await aptos.getAccountTransactions({ accountAddress: sender, options: { offset: 20, limit: 3 } }) },
-  { title: 'whether a transaction waits', make: async (aptos, { hash }) => await aptos.isPendingTransaction({ transactionHash: hash }) },
-  { title: 'whether one waits that does', make: async (aptos, { waitingHash }) => await aptos.isPendingTransaction({ transactionHash: waitingHash }) },
-  { title: 'waiting for a transaction that is committed', make: async (aptos, { hash }) => await aptos.waitForTransaction({ transactionHash: hash, options: { checkSuccess: false } }) }
+  {
+    title: 'transactions of an account',
+    make: async aptos => await aptos.getAccountTransactions({ accountAddress: sender })
+  },
+  {
+    title: 'transactions of an account from a number',
+    make: async aptos =>
+      await aptos.getAccountTransactions({ accountAddress: sender, options: { offset: 20, limit: 3 } })
+  },
+  {
+    title: 'whether a transaction waits',
+    make: async (aptos, { hash }) => await aptos.isPendingTransaction({ transactionHash: hash })
+  },
+  {
+    title: 'whether one waits that does',
+    make: async (aptos, { waitingHash }) => await aptos.isPendingTransaction({ transactionHash: waitingHash })
+  },
+  {
+    title: 'waiting for a transaction that is committed',
+    make: async (aptos, { hash }) =>
+      await aptos.waitForTransaction({ transactionHash: hash, options: { checkSuccess: false } })
+  }
 ]
 
 /** What a client can be refused. */
 export const refusals: readonly Call[] = [
-  { title: 'table item that is not there', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: '777777' }, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'table item by a key of another type', make: async (aptos, { version }) => await aptos.getTableItem({ handle, data: { ...seven, key: 'x' }, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'resource that is not there', make: async (aptos, { version }) => await aptos.getAccountResource({ accountAddress: account, resourceType: line, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'latest resource that is not there', make: async aptos => await aptos.getAccountResource({ accountAddress: nobody, resourceType: `0x1::coin::CoinStore<${coin}>` }) },
-  { title: 'resource of a version to come', make: async (aptos, { futureVersion }) => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::BlockResource', options: { ledgerVersion: BigInt(futureVersion) } }) },
-  { title: 'resource of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::BlockResource', options: { ledgerVersion: BigInt(prunedVersion) } }) },
-  { title: 'module that is not there', make: async (aptos, { version }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing', options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'latest module that is not there', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing' }) },
-  { title: 'module of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: { ledgerVersion: BigInt(prunedVersion) } }) },
-  { title: 'the account that a key was first of', make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: nobody })).toString() },
-  { title: 'view that aborts', make: async (aptos, { version }) => await aptos.view({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: [101] }, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'view of the moment that aborts', make: async aptos => await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: ['101'] } }) },
-  { title: 'view of no function', make: async aptos => await aptos.viewJson({ payload: { function: '0x1::coin::nothing' } }) },
-  { title: 'view with an argument too few', make: async (aptos, { version }) => await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred` }, options: { ledgerVersion: BigInt(version) } }) },
-  { title: 'view of a version to come', make: async (aptos, { futureVersion }) => await aptos.viewJson({ payload: { function: `${oracle}::height` }, options: { ledgerVersion: BigInt(futureVersion) } }) },
-  { title: 'view of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.viewJson({ payload: { function: `${oracle}::height` }, options: { ledgerVersion: BigInt(prunedVersion) } }) },
-  { title: 'table item of a version to come', make: async (aptos, { futureVersion }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(futureVersion) } }) },
-  { title: 'table item of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(prunedVersion) } }) },
-  { title: 'block of a version to come', make: async (aptos, { futureVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(futureVersion) }) },
-  { title: 'block of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(prunedVersion) }) },
-  { title: 'block of a height to come', make: async (aptos, { futureVersion }) => await aptos.getBlockByHeight({ blockHeight: BigInt(futureVersion) }) },
-  { title: 'block of a pruned height', make: async (aptos, { prunedHeight }) => await aptos.getBlockByHeight({ blockHeight: BigInt(prunedHeight) }) },
-  { title: 'transaction of a version to come', make: async (aptos, { futureVersion }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(futureVersion) }) },
-  { title: 'transaction of a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(prunedVersion) }) },
-  { title: 'transaction of an unknown hash', make: async aptos => await aptos.getTransactionByHash({ transactionHash: nobody }) },
-  { title: 'transactions from a version to come', make: async (aptos, { futureVersion }) => await aptos.getTransactions({ options: { offset: BigInt(futureVersion) } }) },
-  { title: 'transactions from a pruned version', make: async (aptos, { prunedVersion }) => await aptos.getTransactions({ options: { offset: BigInt(prunedVersion), limit: 7 } }) },
+  {
+    title: 'table item that is not there',
+    make: async (aptos, { version }) =>
+      await aptos.getTableItem({
+        handle,
+        data: { ...seven, key: '777777' },
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'table item by a key of another type',
+    make: async (aptos, { version }) =>
+      await aptos.getTableItem({ handle, data: { ...seven, key: 'x' }, options: { ledgerVersion: BigInt(version) } })
+  },
+  {
+    title: 'resource that is not there',
+    make: async (aptos, { version }) =>
+      await aptos.getAccountResource({
+        accountAddress: account,
+        resourceType: line,
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'latest resource that is not there',
+    make: async aptos =>
+      await aptos.getAccountResource({ accountAddress: nobody, resourceType: `0x1::coin::CoinStore<${coin}>` })
+  },
+  {
+    title: 'resource of a version to come',
+    make: async (aptos, { futureVersion }) =>
+      await aptos.getAccountResource({
+        accountAddress: account,
+        resourceType: '0x1::block::BlockResource',
+        options: { ledgerVersion: BigInt(futureVersion) }
+      })
+  },
+  {
+    title: 'resource of a pruned version',
+    make: async (aptos, { prunedVersion }) =>
+      await aptos.getAccountResource({
+        accountAddress: account,
+        resourceType: '0x1::block::BlockResource',
+        options: { ledgerVersion: BigInt(prunedVersion) }
+      })
+  },
+  {
+    title: 'module that is not there',
+    make: async (aptos, { version }) =>
+      await aptos.getAccountModule({
+        accountAddress: account,
+        moduleName: 'nothing',
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'latest module that is not there',
+    make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing' })
+  },
+  {
+    title: 'module of a pruned version',
+    make: async (aptos, { prunedVersion }) =>
+      await aptos.getAccountModule({
+        accountAddress: account,
+        moduleName: 'coin',
+        options: { ledgerVersion: BigInt(prunedVersion) }
+      })
+  },
+  {
+    title: 'the account that a key was first of',
+    make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: nobody })).toString()
+  },
+  {
+    title: 'view that aborts',
+    make: async (aptos, { version }) =>
+      await aptos.view({
+        payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: [101] },
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'view of the moment that aborts',
+    make: async aptos =>
+      await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: ['101'] } })
+  },
+  {
+    title: 'view of no function',
+    make: async aptos => await aptos.viewJson({ payload: { function: '0x1::coin::nothing' } })
+  },
+  {
+    title: 'view with an argument too few',
+    make: async (aptos, { version }) =>
+      await aptos.viewJson({
+        payload: { function: `${oracle}::at_most_a_hundred` },
+        options: { ledgerVersion: BigInt(version) }
+      })
+  },
+  {
+    title: 'view of a version to come',
+    make: async (aptos, { futureVersion }) =>
+      await aptos.viewJson({
+        payload: { function: `${oracle}::height` },
+        options: { ledgerVersion: BigInt(futureVersion) }
+      })
+  },
+  {
+    title: 'view of a pruned version',
+    make: async (aptos, { prunedVersion }) =>
+      await aptos.viewJson({
+        payload: { function: `${oracle}::height` },
+        options: { ledgerVersion: BigInt(prunedVersion) }
+      })
+  },
+  {
+    title: 'table item of a version to come',
+    make: async (aptos, { futureVersion }) =>
+      await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(futureVersion) } })
+  },
+  {
+    title: 'table item of a pruned version',
+    make: async (aptos, { prunedVersion }) =>
+      await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(prunedVersion) } })
+  },
+  {
+    title: 'block of a version to come',
+    make: async (aptos, { futureVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(futureVersion) })
+  },
+  {
+    title: 'block of a pruned version',
+    make: async (aptos, { prunedVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(prunedVersion) })
+  },
+  {
+    title: 'block of a height to come',
+    make: async (aptos, { futureVersion }) => await aptos.getBlockByHeight({ blockHeight: BigInt(futureVersion) })
+  },
+  {
+    title: 'block of a pruned height',
+    make: async (aptos, { prunedHeight }) => await aptos.getBlockByHeight({ blockHeight: BigInt(prunedHeight) })
+  },
+  {
+    title: 'transaction of a version to come',
+    make: async (aptos, { futureVersion }) =>
+      await aptos.getTransactionByVersion({ ledgerVersion: BigInt(futureVersion) })
+  },
+  {
+    title: 'transaction of a pruned version',
+    make: async (aptos, { prunedVersion }) =>
+      await aptos.getTransactionByVersion({ ledgerVersion: BigInt(prunedVersion) })
+  },
+  {
+    title: 'transaction of an unknown hash',
+    make: async aptos => await aptos.getTransactionByHash({ transactionHash: nobody })
+  },
+  {
+    title: 'transactions from a version to come',
+    make: async (aptos, { futureVersion }) =>
+      await aptos.getTransactions({ options: { offset: BigInt(futureVersion) } })
+  },
+  {
+    title: 'transactions from a pruned version',
+    make: async (aptos, { prunedVersion }) =>
+      await aptos.getTransactions({ options: { offset: BigInt(prunedVersion), limit: 7 } })
+  },
   { title: 'no transactions', make: async aptos => await aptos.getTransactions({ options: { limit: 0 } }) },
-  { title: 'a page of no modules', make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 0 } }) }
+  {
+    title: 'a page of no modules',
+    make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 0 } })
+  }
 ]
 
 /** What varve refuses by itself, since no node could read it. */
 export const mistakes: readonly Call[] = [
-  { title: 'table item by a type that is none', make: async aptos => await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } }) },
-  { title: 'resource of a type that is none', make: async aptos => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::<>' }) },
-  { title: 'module by a name that is none', make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' }) },
-  { title: 'transaction by a hash that is none', make: async aptos => await aptos.getTransactionByHash({ transactionHash: '0x12' }) },
-  { title: 'modules from a cursor that is none', make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } }) }
+  {
+    title: 'table item by a type that is none',
+    make: async aptos => await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } })
+  },
+  {
+    title: 'resource of a type that is none',
+    make: async aptos => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::<>' })
+  },
+  {
+    title: 'module by a name that is none',
+    make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' })
+  },
+  {
+    title: 'transaction by a hash that is none',
+    make: async aptos => await aptos.getTransactionByHash({ transactionHash: '0x12' })
+  },
+  {
+    title: 'modules from a cursor that is none',
+    make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } })
+  }
 ]
 
 /** A call by its title. */

@@ -23,15 +23,26 @@ export function groundOf ({ ledger }: Sandbox): Ground {
   }
 }
 
-/** Three clients that have each asked for nothing yet: of the node itself, and two one after the other through varve. */
+/**
+ * Three clients that have each asked for nothing yet: of the node itself, and two one after the other through varve.
+ */
 export interface Readers {
   readonly direct: Reader
   readonly first: Reader
   readonly second: Reader
 }
 
-/** Makes every call of the node and twice through varve: each time what is sent and what comes of it is the same, and the second time no node is asked for history. */
-export async function sameThroughVarve (t: Test, sandbox: Sandbox, calls: readonly Call[], outcome: 'value' | 'error', { direct, first, second }: Readers): Promise<void> {
+/**
+ * Makes every call of the node and twice through varve: each time what is sent and what comes of it is the same, and
+ * the second time no node is asked for history.
+ */
+export async function sameThroughVarve (
+  t: Test,
+  sandbox: Sandbox,
+  calls: readonly Call[],
+  outcome: 'value' | 'error',
+  { direct, first, second }: Readers
+): Promise<void> {
   for (const call of calls) {
     const truth = await direct.tell(call)
     t.equal(truth.told.indexOf(`{"${outcome}":`), 0, `${call.title}: ${outcome}`)

@@ -8,14 +8,16 @@ import { clientOf, type Sdk, toldBy } from './told.js'
 /** A client that has asked for nothing yet. */
 export interface Reader {
   /** Makes a call, and tells what came of it and what was sent for it: methods and targets. */
-  tell (call: Call): Promise<{ told: string, sent: string[] }>
+  tell(call: Call): Promise<{ told: string, sent: string[] }>
 }
 
 const require = createRequire(import.meta.url)
 
 /** The client loaded anew, since it remembers some answers for minutes, whichever node they came from. */
 export function freshSdk (): Sdk {
-  for (const file of Object.keys(require.cache)) if (file.includes('/@aptos-labs/ts-sdk/')) Reflect.deleteProperty(require.cache, file)
+  for (const file of Object.keys(require.cache)) {
+    if (file.includes('/@aptos-labs/ts-sdk/')) Reflect.deleteProperty(require.cache, file)
+  }
   return require('@aptos-labs/ts-sdk') as Sdk
 }
 

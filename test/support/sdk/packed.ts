@@ -7,13 +7,19 @@ const root = createRequire(import.meta.url)
 /** What a package has in the place of a file where that is to run in a page; `node` alone knows no such thing. */
 function forPages (specifier: string, file: string): string {
   switch (specifier) {
-    case '@aptos-labs/aptos-client': return join(dirname(file), '../browser/index.browser.js')
-    case '@noble/hashes/crypto': return file.replace('cryptoNode.js', 'crypto.js')
-    default: return file
+    case '@aptos-labs/aptos-client':
+      return join(dirname(file), '../browser/index.browser.js')
+    case '@noble/hashes/crypto':
+      return file.replace('cryptoNode.js', 'crypto.js')
+    default:
+      return file
   }
 }
 
-/** A package and all that it stands on as one script for a page, which leaves it in a global; its files are as they were published. */
+/**
+ * A package and all that it stands on as one script for a page, which leaves it in a global; its files are as they were
+ * published.
+ */
 export function packed (specifier: string, globalName: string): string {
   const modules = new Map<string, { text: string, requires: Record<string, string> }>()
   const add = (file: string): void => {
@@ -29,7 +35,9 @@ export function packed (specifier: string, globalName: string): string {
   }
   const entry = root.resolve(specifier)
   add(entry)
-  const table = [...modules].map(([file, { text, requires }]) => `${JSON.stringify(file)}: [${JSON.stringify(requires)}, (module, exports, require) => {${text}\n}]`)
+  const table = [...modules].map(([file, { text, requires }]) =>
+    `${JSON.stringify(file)}: [${JSON.stringify(requires)}, (module, exports, require) => {${text}\n}]`
+  )
   return `globalThis.${globalName} = (() => {
 const modules = {${table.join(',\n')}}
 const loaded = {}

@@ -9,7 +9,8 @@ import { type Ground } from './calls.js'
 import { type Reader } from './fresh.js'
 import { packed } from './packed.js'
 
-const html = '<!doctype html><html lang="en"><title>A reader</title><script src="/sdk.js"></script><script type="module" src="/in-page.js"></script></html>'
+const html = '<!doctype html><html lang="en"><title>A reader</title><script src="/sdk.js"></script><script ' +
+  'type="module" src="/in-page.js"></script></html>'
 const modules = ['in-page', 'calls', 'told']
 
 /** Serves a page with the client in it on an origin of its own; it may reach the given addresses and no other. */
@@ -20,19 +21,31 @@ export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise
   const server = createServer((request, response) => {
     const script = files.get(String(request.url))
     if (script !== undefined) response.writeHead(200, { 'content-type': 'text/javascript; charset=utf-8' }).end(script)
-    else if (request.url === '/') response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }).end(html)
-    else response.writeHead(404).end()
+    else if (request.url === '/') {
+      response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }).end(
+        html
+      )
+    } else response.writeHead(404).end()
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(async () => {
     server.closeAllConnections()
-    await new Promise(resolve => { server.close(resolve) })
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
   })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 /** A fresh client in a page, and the page. */
-export async function readerInPage (context: BrowserContext, pageUrl: string, nodeUrl: string, ground: Ground): Promise<Reader & { page: Page }> {
+export async function readerInPage (
+  context: BrowserContext,
+  pageUrl: string,
+  nodeUrl: string,
+  ground: Ground
+): Promise<Reader & { page: Page }> {
   const page = await context.newPage()
   let sent: string[] = []
   page.on('request', request => {
@@ -45,7 +58,9 @@ export async function readerInPage (context: BrowserContext, pageUrl: string, no
     page,
     async tell ({ title }) {
       sent = []
-      const told = await page.evaluate<string>(`tell(${JSON.stringify(nodeUrl)}, ${JSON.stringify(title)}, ${JSON.stringify(ground)})`)
+      const told = await page.evaluate<string>(
+        `tell(${JSON.stringify(nodeUrl)}, ${JSON.stringify(title)}, ${JSON.stringify(ground)})`
+      )
       return { told, sent }
     }
   }
@@ -53,5 +68,7 @@ export async function readerInPage (context: BrowserContext, pageUrl: string, no
 
 function printed (file: string): string {
   const { ES2023: target } = ts.ScriptTarget
-  return ts.transpileModule(readFileSync(file, 'utf8'), { compilerOptions: { target, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true } }).outputText
+  return ts.transpileModule(readFileSync(file, 'utf8'), {
+    compilerOptions: { target, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true }
+  }).outputText
 }

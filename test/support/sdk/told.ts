@@ -5,7 +5,11 @@ import type { Call, Ground } from './calls.js'
 export type Sdk = typeof import('@aptos-labs/ts-sdk')
 
 /** A client of a node, or of what stands for one. */
-export function clientOf ({ Aptos, AptosConfig, Network }: Sdk, nodeUrl: string, clientConfig: ClientConfig = {}): Aptos {
+export function clientOf (
+  { Aptos, AptosConfig, Network }: Sdk,
+  nodeUrl: string,
+  clientConfig: ClientConfig = {}
+): Aptos {
   return new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: `${nodeUrl}/v1`, clientConfig }))
 }
 

@@ -1,11 +1,17 @@
 import { Memories, type Floor, type Shown } from '../fleet/shown.js'
 
-interface Told { readonly at: number, readonly floor: Floor }
+interface Told {
+  readonly at: number
+  readonly floor: Floor
+}
 
 // Longer than anything of the moment is held.
 const rememberedMs = 5000
 
-/** The furthest that was shown, and what that was a while ago. Nothing is known to be kept: memory is small, and Redis comes and goes. */
+/**
+ * The furthest that was shown, and what that was a while ago. Nothing is known to be kept: memory is small, and Redis
+ * comes and goes.
+ */
 export class Floors extends Memories {
   #told: Told[] = []
 

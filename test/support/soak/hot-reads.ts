@@ -12,9 +12,17 @@ import { drawWish, type Wish } from '../fleet/wish.js'
 import { type Soak } from './soak.js'
 import { judgeStrained } from './verdict.js'
 
-interface Known { readonly wish: Wish, readonly spelt: Spelt, readonly right: Reply, etag: string | undefined }
+interface Known {
+  readonly wish: Wish
+  readonly spelt: Spelt
+  readonly right: Reply
+  etag: string | undefined
+}
 
-/** How hot reads come: at some pace with much that is asked again, or as fast as they can, each in a spelling that nobody has used. */
+/**
+ * How hot reads come: at some pace with much that is asked again, or as fast as they can, each in a spelling that
+ * nobody has used.
+ */
 export type Manner = 'paced' | 'flooding'
 
 const clients = 3
@@ -32,7 +40,12 @@ const validatedShare = 0.1
 const [leastBehind, mostBehind] = [60n, 260n]
 
 /** What many ask for, sent ahead on kept connections; every byte is compared with what the chain says. */
-export async function readHotOn (soak: Soak, chance: Chance, signal: AbortSignal, manner: Manner = 'paced'): Promise<void> {
+export async function readHotOn (
+  soak: Soak,
+  chance: Chance,
+  signal: AbortSignal,
+  manner: Manner = 'paced'
+): Promise<void> {
   const isFlood = manner === 'flooding'
   const list = Array.from({ length: known }, () => draw(soak, chance))
   const serialFrom = chance.below(1_000_000)
@@ -45,7 +58,9 @@ export async function readHotOn (soak: Soak, chance: Chance, signal: AbortSignal
         const each = list[chance.below(list.length)]
         if (each === undefined) return
         const { target } = each.spelt
-        const own = isFlood || chance.is(ownSpellingShare) ? `${target}${target.includes('?') ? '&' : '?'}nth=${serialFrom}${serial++}` : target
+        const own = isFlood || chance.is(ownSpellingShare)
+          ? `${target}${target.includes('?') ? '&' : '?'}nth=${serialFrom}${serial++}`
+          : target
         await readHot(soak, client, each, own, wishesOf(each, chance))
       }))
       await pause(isFlood ? 0 : chance.below(2 * meanPauseMs))
@@ -60,7 +75,13 @@ function wishesOf ({ etag }: Known, chance: Chance): Record<string, string> {
   return chance.is(codedShare) ? { 'accept-encoding': chance.pick(['gzip', 'br', 'gzip, br']) } : {}
 }
 
-async function readHot (soak: Soak, client: Client, each: Known, target: string, wishes: Record<string, string>): Promise<void> {
+async function readHot (
+  soak: Soak,
+  client: Client,
+  each: Known,
+  target: string,
+  wishes: Record<string, string>
+): Promise<void> {
   const { tally, floors, world } = soak
   const { wish, spelt, right } = each
   const { floor } = floors
@@ -75,7 +96,8 @@ async function readHot (soak: Soak, client: Client, each: Known, target: string,
   tally.answer('hot', got, span.to - span.from)
   const shown = positionOn(got, world.chain)
   const isUnchanged = got.status === 304 && wishes['if-none-match'] === each.etag && got.headers['etag'] === each.etag
-  const isRight = (isUnchanged || (got.status === right.status && got.bytes.equals(right.body))) && typeof shown === 'object' && shown.version >= (floor.versions.at(-1) ?? -1n)
+  const isRight = (isUnchanged || (got.status === right.status && got.bytes.equals(right.body))) &&
+    typeof shown === 'object' && shown.version >= (floor.versions.at(-1) ?? -1n)
   if (isRight) {
     if (wishes['accept-encoding'] === undefined) each.etag = got.headers['etag']
     return floors.show(shown)
@@ -86,12 +108,29 @@ async function readHot (soak: Soak, client: Client, each: Known, target: string,
   if (wrong !== undefined) tally.fail(`sent ahead: ${wrong}`, `${JSON.stringify(wishes)} ${describe(given, world)}`)
 }
 
-async function request (client: Client, { method, headers, body }: Spelt, path: string, wishes: Record<string, string>): Promise<Got> {
-  const answer = await client.request({ method, path, headers: { ...headers, ...wishes }, body: body ?? null, idempotent: true })
+async function request (
+  client: Client,
+  { method, headers, body }: Spelt,
+  path: string,
+  wishes: Record<string, string>
+): Promise<Got> {
+  const answer = await client.request({
+    method,
+    path,
+    headers: { ...headers, ...wishes },
+    body: body ?? null,
+    idempotent: true
+  })
   const sent = Buffer.from(await answer.body.arrayBuffer())
   const coding = answer.headers['content-encoding']
   const bytes = coding === 'gzip' ? gunzipSync(sent) : coding === 'br' ? brotliDecompressSync(sent) : sent
-  return { status: answer.statusCode, headers: answer.headers as Got['headers'], rawNames: [], body: bytes.toString(), bytes }
+  return {
+    status: answer.statusCode,
+    headers: answer.headers as Got['headers'],
+    rawNames: [],
+    body: bytes.toString(),
+    bytes
+  }
 }
 
 /** History that is kept whatever release renders it, and that is there. */
@@ -99,7 +138,8 @@ function draw ({ world }: Soak, chance: Chance): Known {
   const era = world.chain.present
   for (;;) {
     const drawn = drawWish(chance, world.fleet, era)
-    const isPlain = drawn.kind === 'table' || (drawn.kind === 'block' && !drawn.hasTransactions) || (drawn.kind === 'modules' && drawn.form === 'bcs' && drawn.cursor === undefined)
+    const isPlain = drawn.kind === 'table' || (drawn.kind === 'block' && !drawn.hasTransactions) ||
+      (drawn.kind === 'modules' && drawn.form === 'bcs' && drawn.cursor === undefined)
     if (!isPlain) continue
     const version = era.archive.head.version - leastBehind - BigInt(chance.below(Number(mostBehind - leastBehind)))
     const wish = { ...drawn, version }

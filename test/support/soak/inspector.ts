@@ -1,8 +1,12 @@
 import { once } from 'node:events'
 import { WebSocket } from 'undici'
 
-// Of these all that are alive are counted, also those that keep no process alive and that nothing but a forgotten list still holds.
-const counted = { timers: 'Object.getPrototypeOf(setTimeout(() => {}, 0))', sockets: 'process.getBuiltinModule("net").Socket.prototype' }
+// Of these all that are alive are counted, also those that keep no process alive and that nothing but a forgotten list
+// still holds.
+const counted = {
+  timers: 'Object.getPrototypeOf(setTimeout(() => {}, 0))',
+  sockets: 'process.getBuiltinModule("net").Socket.prototype'
+}
 
 const asked = `({
   external: process.memoryUsage().external,
@@ -11,7 +15,12 @@ const asked = `({
   list: process.getActiveResourcesInfo()
 })`
 
-interface Told { readonly external: number, readonly rss: number, readonly spaces: Array<[name: string, bytes: number]>, readonly list: string[] }
+interface Told {
+  readonly external: number
+  readonly rss: number
+  readonly spaces: Array<[name: string, bytes: number]>
+  readonly list: string[]
+}
 
 /** What one process holds when nothing is left to collect. */
 export interface Held {
@@ -35,7 +44,10 @@ export async function heldBy (inspectorUrl: string): Promise<Held> {
     for (const kind of told.list) resources[kind] = (resources[kind] ?? 0) + 1
     return {
       // What was compiled grows with whatever runs for the first time, and is no one's to let go of.
-      bytes: told.spaces.filter(([name]) => !name.startsWith('code')).reduce((sum, [, bytes]) => sum + bytes, told.external),
+      bytes: told.spaces.filter(([name]) => !name.startsWith('code')).reduce(
+        (sum, [, bytes]) => sum + bytes,
+        told.external
+      ),
       rssBytes: told.rss,
       timers: await inspector.countOf(counted.timers),
       sockets: await inspector.countOf(counted.sockets),
@@ -46,8 +58,14 @@ export async function heldBy (inspectorUrl: string): Promise<Held> {
   }
 }
 
-interface Said { readonly id?: number, readonly result?: unknown, readonly error?: { readonly message: string } }
-interface Remote { readonly result: { readonly value?: unknown, readonly objectId?: string } }
+interface Said {
+  readonly id?: number
+  readonly result?: unknown
+  readonly error?: { readonly message: string }
+}
+interface Remote {
+  readonly result: { readonly value?: unknown, readonly objectId?: string }
+}
 
 class Inspector {
   readonly #socket: WebSocket
@@ -70,7 +88,9 @@ class Inspector {
 
   async call (method: string, params: object = {}): Promise<unknown> {
     const id = ++this.#last
-    const answered = new Promise<Said>(resolve => { this.#waiting.set(id, resolve) })
+    const answered = new Promise<Said>(resolve => {
+      this.#waiting.set(id, resolve)
+    })
     this.#socket.send(JSON.stringify({ id, method, params }))
     const { result, error } = await answered
     this.#waiting.delete(id)
@@ -86,8 +106,15 @@ class Inspector {
   async countOf (prototype: string): Promise<number> {
     const objectGroup = 'counted'
     const { result } = await this.call('Runtime.evaluate', { expression: prototype, objectGroup }) as Remote
-    const { objects } = await this.call('Runtime.queryObjects', { prototypeObjectId: result.objectId, objectGroup }) as { objects: { objectId: string } }
-    const count = await this.call('Runtime.callFunctionOn', { objectId: objects.objectId, functionDeclaration: 'function () { return this.length }', returnByValue: true }) as Remote
+    const { objects } = await this.call('Runtime.queryObjects', {
+      prototypeObjectId: result.objectId,
+      objectGroup
+    }) as { objects: { objectId: string } }
+    const count = await this.call('Runtime.callFunctionOn', {
+      objectId: objects.objectId,
+      functionDeclaration: 'function () { return this.length }',
+      returnByValue: true
+    }) as Remote
     await this.call('Runtime.releaseObjectGroup', { objectGroup })
     return Number(count.result.value)
   }

@@ -9,7 +9,10 @@ export interface Look extends Held {
   readonly series: ReadonlyMap<string, number>
 }
 
-/** What is asked of varve and of nodes at this moment, and what is open for that; nothing stands still for it, as it does for a look. */
+/**
+ * What is asked of varve and of nodes at this moment, and what is open for that; nothing stands still for it, as it
+ * does for a look.
+ */
 export async function glance (program: Program): Promise<Pick<Look, 'series' | 'openFiles'>> {
   return { series: await seriesOf(program), openFiles: openFilesOf(program.pid) }
 }
@@ -23,22 +26,27 @@ export async function lookInto (program: Program): Promise<Look> {
 /** Every series of a scrape. */
 export async function seriesOf ({ adminUrl }: Program): Promise<Map<string, number>> {
   const { body } = await ask(adminUrl, '/metrics')
-  return new Map(body.split('\n').filter(line => line !== '' && !line.startsWith('#')).map(line => {
-    const cut = line.lastIndexOf(' ')
-    return [line.slice(0, cut), Number(line.slice(cut + 1))]
-  }))
+  return new Map(
+    body.split('\n').filter(line => line !== '' && !line.startsWith('#')).map(line => {
+      const cut = line.lastIndexOf(' ')
+      return [line.slice(0, cut), Number(line.slice(cut + 1))]
+    })
+  )
 }
 
 /** The sum over the series of a name, and of some labels. */
 export function total (series: ReadonlyMap<string, number>, name: string, ...labels: string[]): number {
   let sum = 0
-  for (const [key, value] of series) if ((key === name || key.startsWith(`${name}{`)) && labels.every(label => key.includes(label))) sum += value
+  for (const [key, value] of series) {
+    if ((key === name || key.startsWith(`${name}{`)) && labels.every(label => key.includes(label))) sum += value
+  }
   return sum
 }
 
 /** What is asked of nodes or waits at this moment. */
 export function underWay (series: ReadonlyMap<string, number>): number {
-  return total(series, 'varve_upstream_under_way') + total(series, 'varve_upstream_waiting') + total(series, 'varve_waiting_for_version')
+  return total(series, 'varve_upstream_under_way') + total(series, 'varve_upstream_waiting') +
+    total(series, 'varve_waiting_for_version')
 }
 
 // Only Linux has them so; elsewhere sockets are counted by what Node says alone.

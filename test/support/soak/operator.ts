@@ -13,7 +13,10 @@ const reloadEveryMs = 7000
 
 /** Scrapes and looks, as monitoring does. */
 export async function watchOn ({ program, tally }: Soak, signal: AbortSignal): Promise<void> {
-  const pages = [['/metrics', /^varve_upstream_up\{/m], ['/status.json', /^\{"ready":true/], ['/readyz', /^\{"ready":true/], ['/healthz', /./]] as const
+  const pages = [['/metrics', /^varve_upstream_up\{/m], ['/status.json', /^\{"ready":true/], [
+    '/readyz',
+    /^\{"ready":true/
+  ], ['/healthz', /./]] as const
   while (!signal.aborted) {
     for (const [page, pattern] of pages) {
       const { status, body } = await ask(program.adminUrl, page)
@@ -32,7 +35,11 @@ export async function purgeOn ({ program, world, tally }: Soak, chance: Chance, 
     if (wish.kind === 'nonsense') continue
     const { method, target, body } = spell(wish)
     const wanted = isAll ? { all: true } : { method, url: target, ...(body !== undefined && { body }) }
-    const { status, body: said } = await ask(program.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(wanted) })
+    const { status, body: said } = await ask(program.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: JSON.stringify(wanted)
+    })
     tally.fault(isAll ? 'purge of all' : 'purge')
     // What Redis could not be told yet is promised for later.
     const isTaken = (status === 200 || status === 202) && said.startsWith('{"purged":true')
@@ -42,7 +49,11 @@ export async function purgeOn ({ program, world, tally }: Soak, chance: Chance, 
 }
 
 /** Has varve go over to another configuration now and then. */
-export async function reloadOn ({ program, tally }: Soak, configOf: (turn: number) => object, signal: AbortSignal): Promise<void> {
+export async function reloadOn (
+  { program, tally }: Soak,
+  configOf: (turn: number) => object,
+  signal: AbortSignal
+): Promise<void> {
   for (let turn = 1; await waited(reloadEveryMs, signal); turn++) {
     tally.fault('reload')
     await program.reload(configOf(turn))

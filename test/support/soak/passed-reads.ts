@@ -24,7 +24,9 @@ export async function passOn (soak: Soak, chance: Chance, signal: AbortSignal): 
     const accept = chance.is(0.3) ? 'application/x-bcs' : 'application/json'
     const target = chance.is(passedShare) ? `/v1/-/healthy?nth=${height}` : `/v1/blocks/by_height/${height}`
     const spelt: Spelt = { method: 'GET', target, headers: { accept }, body: undefined }
-    const read = passOne(soak, spelt, height, agent).finally(() => { underWay.delete(read) })
+    const read = passOne(soak, spelt, height, agent).finally(() => {
+      underWay.delete(read)
+    })
     underWay.add(read)
     await pause(chance.below(2 * everyMs))
   }
@@ -36,7 +38,9 @@ async function passOne ({ program, world, tally }: Soak, spelt: Spelt, height: n
   const { fleet, chain } = world
   const isPassed = !spelt.target.includes('/by_height/')
   const from = performance.now()
-  const got = await ask(program.url, spelt.target, { headers: spelt.headers, agent }).catch((error: unknown) => String(error))
+  const got = await ask(program.url, spelt.target, { headers: spelt.headers, agent }).catch((error: unknown) =>
+    String(error)
+  )
   const span = { from, to: performance.now() }
   const isClear = !fleet.wasAny({ from: from - mendMs, to: span.to }, ({ condition }) => condition !== 'up')
   if (typeof got === 'string') {
@@ -52,13 +56,23 @@ async function passOne ({ program, world, tally }: Soak, spelt: Spelt, height: n
   if (fleet.wasAny(span, ({ condition }) => condition === 'sick')) return
   const wrong = judge(got, isClear, span)
   if (isClear && isRefusal(got)) tally.grant('refused')
-  else if (wrong !== undefined) tally.fail(`${isPassed ? 'passed' : 'by height'}: ${wrong}`, `${spelt.target} ${got.body.slice(0, 200)}`)
+  else if (wrong !== undefined) {
+    tally.fail(`${isPassed ? 'passed' : 'by height'}: ${wrong}`, `${spelt.target} ${got.body.slice(0, 200)}`)
+  }
 
   function judge ({ status, body }: Got, isClear: boolean, span: Span): string | undefined {
     const { archive } = chain.present
     const version = height > archive.height ? archive.head.version + 1n : archive.block(BigInt(height)).firstVersion
-    if (status === 404 && body.includes('block_not_found')) return fleet.nodes.every(({ moments }) => moments.between(span.from, span.to).every(({ head }) => head > version)) ? 'a block is denied that every node had' : undefined
-    if (status === 410 && body.includes('block_pruned')) return fleet.wasAny(span, ({ oldest }) => oldest > version) ? undefined : 'a block is pruned that every node had'
+    if (status === 404 && body.includes('block_not_found')) {
+      return fleet.nodes.every(({ moments }) => moments.between(span.from, span.to).every(({ head }) => head > version))
+        ? 'a block is denied that every node had'
+        : undefined
+    }
+    if (status === 410 && body.includes('block_pruned')) {
+      return fleet.wasAny(span, ({ oldest }) => oldest > version)
+        ? undefined
+        : 'a block is pruned that every node had'
+    }
     if (status >= 500) return isClear ? `${status} though no node had any trouble` : undefined
     return `${status} is not what the chain says`
   }

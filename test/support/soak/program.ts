@@ -25,12 +25,28 @@ export interface Beginning {
 }
 
 /** Starts the compiled program with a configuration file, and waits until it can answer reads. */
-export async function startProgram (t: Test, config: object, { flags = [], descriptors }: Beginning = {}): Promise<Program> {
+export async function startProgram (
+  t: Test,
+  config: object,
+  { flags = [], descriptors }: Beginning = {}
+): Promise<Program> {
   const file = join(t.testdir({ 'varve.yaml': JSON.stringify(config) }), 'varve.yaml')
-  const line = [process.execPath, '--inspect=127.0.0.1:0', ...flags, join(import.meta.dirname, '../../../dist/cli.js'), 'serve', '--config', file]
-  const [command = '', ...args] = descriptors === undefined ? line : ['/bin/sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, ...line]
+  const line = [
+    process.execPath,
+    '--inspect=127.0.0.1:0',
+    ...flags,
+    join(import.meta.dirname, '../../../dist/cli.js'),
+    'serve',
+    '--config',
+    file
+  ]
+  const [command = '', ...args] = descriptors === undefined
+    ? line
+    : ['/bin/sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, ...line]
   const child = spawn(command, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   const program = new Program(child, file)
   await until(() => program.isListening, `it listens:\n${program.complaints.join('\n')}`)
   await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'it can answer reads')
@@ -55,7 +71,9 @@ export class Program {
     this.#child = child
     this.#file = file
     this.ended = once(child, 'close').then(([code]) => code as number | null)
-    createInterface(child.stdout).on('line', text => { this.#read(JSON.parse(text) as Line) })
+    createInterface(child.stdout).on('line', text => {
+      this.#read(JSON.parse(text) as Line)
+    })
     createInterface(child.stderr).on('line', text => {
       const inspectorUrl = /^Debugger listening on (ws:\S+)$/.exec(text)?.[1]
       if (inspectorUrl !== undefined) this.inspectorUrl = inspectorUrl
@@ -63,15 +81,25 @@ export class Program {
     })
   }
 
-  get url (): string { return this.#url }
+  get url (): string {
+    return this.#url
+  }
 
-  get adminUrl (): string { return this.#adminUrl }
+  get adminUrl (): string {
+    return this.#adminUrl
+  }
 
-  get isListening (): boolean { return this.#url !== '' }
+  get isListening (): boolean {
+    return this.#url !== ''
+  }
 
-  get hasEnded (): boolean { return this.#child.exitCode !== null || this.#child.signalCode !== null }
+  get hasEnded (): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null
+  }
 
-  get pid (): number { return this.#child.pid ?? 0 }
+  get pid (): number {
+    return this.#child.pid ?? 0
+  }
 
   /** Has it go over to another configuration. */
   async reload (config: object): Promise<void> {

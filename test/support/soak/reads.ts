@@ -12,7 +12,8 @@ import { judgeStrained, type Strained } from './verdict.js'
 
 const everyMs = 4
 const mostUnderWay = 96
-// More than any promise allows; who waits longer still wants to know whether it was an answer that came late or none at all.
+// More than any promise allows; who waits longer still wants to know whether it was an answer that came late or none at
+// all.
 const answerMs = 20_000
 const neverMs = 60_000
 const repeatedShare = 0.6
@@ -34,12 +35,20 @@ export async function readOn (soak: Soak, chance: Chance, signal: AbortSignal): 
   const underWay = new Set<Promise<void>>()
   let burstAt = performance.now() + burstEveryMs
   const begin = (wish: Wish): void => {
-    const read = readOnce(soak, wish, chance, agent).finally(() => { underWay.delete(read) })
+    const read = readOnce(soak, wish, chance, agent).finally(() => {
+      underWay.delete(read)
+    })
     underWay.add(read)
   }
   while (!signal.aborted) {
-    const old = chance.is(repeatedShare) ? wishes[chance.below(chance.is(soonShare) ? Math.min(soon, wishes.length) : wishes.length)] : undefined
-    const wish = old === undefined ? drawWish(chance, world.fleet, world.chain.present) : chance.is(nearbyShare) ? neighbourOf(old, chance) : old
+    const old = chance.is(repeatedShare)
+      ? wishes[chance.below(chance.is(soonShare) ? Math.min(soon, wishes.length) : wishes.length)]
+      : undefined
+    const wish = old === undefined
+      ? drawWish(chance, world.fleet, world.chain.present)
+      : chance.is(nearbyShare)
+      ? neighbourOf(old, chance)
+      : old
     if (wish !== old) wishes.unshift(wish)
     if (wishes.length > remembered) wishes.pop()
     begin(wish)
@@ -55,11 +64,19 @@ export async function readOn (soak: Soak, chance: Chance, signal: AbortSignal): 
 }
 
 /** One read, and sometimes the page after it. */
-export async function readOnce (soak: Soak, wish: Wish, chance: Chance, agent: Agent, isFollowed = chance.is(followedShare)): Promise<void> {
+export async function readOnce (
+  soak: Soak,
+  wish: Wish,
+  chance: Chance,
+  agent: Agent,
+  isFollowed = chance.is(followedShare)
+): Promise<void> {
   const spelt = spell(wish, chance)
   const isLatest = (wish.kind === 'table' || wish.kind === 'modules') && wish.version === undefined
   const shown = soak.floors.floor.versions.at(-1)
-  const least = isLatest && shown !== undefined && chance.is(leastShare) ? shown + BigInt(chance.between(-5, 15)) : undefined
+  const least = isLatest && shown !== undefined && chance.is(leastShare)
+    ? shown + BigInt(chance.between(-5, 15))
+    : undefined
   const got = await put(soak, { wish, spelt, target: spelt.target, least, isPinned: false }, agent)
   const pinned = readPinned(String(got?.headers['x-node-cursor'] ?? ''))
   if (got?.status !== 200 || pinned === undefined || wish.kind !== 'modules' || !isFollowed) return
@@ -68,14 +85,26 @@ export async function readOnce (soak: Soak, wish: Wish, chance: Chance, agent: A
   await put(soak, { wish: next, spelt: spell(next), target, least: undefined, isPinned: true }, agent)
 }
 
-interface Put extends Pick<Strained, 'wish' | 'spelt' | 'least' | 'isPinned'> { readonly target: string, readonly spelt: Spelt }
+interface Put extends Pick<Strained, 'wish' | 'spelt' | 'least' | 'isPinned'> {
+  readonly target: string
+  readonly spelt: Spelt
+}
 
-async function put ({ program, world, floors, tally }: Soak, { target, ...asked }: Put, agent: Agent): Promise<Got | undefined> {
+async function put (
+  { program, world, floors, tally }: Soak,
+  { target, ...asked }: Put,
+  agent: Agent
+): Promise<Got | undefined> {
   const { wish, spelt: { method, headers, body }, least } = asked
   const { floor } = floors
   const from = performance.now()
   const sent = { ...headers, ...(least !== undefined && { 'x-varve-min-ledger-version': String(least) }) }
-  const got = await within(neverMs, ask(program.url, target, { method, headers: sent, agent, ...(body !== undefined && { body }) }).catch((error: unknown) => String(error)))
+  const got = await within(
+    neverMs,
+    ask(program.url, target, { method, headers: sent, agent, ...(body !== undefined && { body }) }).catch((
+      error: unknown
+    ) => String(error))
+  )
   const span = { from, to: performance.now() }
   if (got === undefined || typeof got === 'string') {
     // An idle connection was closed by the one side while the other, late, took it for open.
@@ -86,12 +115,18 @@ async function put ({ program, world, floors, tally }: Soak, { target, ...asked 
     tally.fail(got ?? `no answer within ${neverMs} ms`, `${method} ${target}`)
     return undefined
   }
-  if (span.to - span.from > answerMs && !world.fleet.stoodStill(span)) tally.fail(`an answer came after ${Math.round(span.to - span.from)} ms`, `${method} ${target} ${got.status} ${got.body.slice(0, 200)}`)
+  if (span.to - span.from > answerMs && !world.fleet.stoodStill(span)) {
+    tally.fail(
+      `an answer came after ${Math.round(span.to - span.from)} ms`,
+      `${method} ${target} ${got.status} ${got.body.slice(0, 200)}`
+    )
+  }
   const given: Strained = { ...asked, span, floor, wasKept: () => false, got }
   const { wrong, granted, shown } = judgeStrained(given, world, floors)
   tally.answer(wish.kind, got, span.to - span.from)
   if (granted !== undefined) tally.grant(granted)
-  if (wrong !== undefined) tally.fail(wrong, `${target}${least === undefined ? '' : ` at least ${least}`}\n    ${describe(given, world)}`)
-  else if (shown !== undefined) floors.show(shown)
+  if (wrong !== undefined) {
+    tally.fail(wrong, `${target}${least === undefined ? '' : ` at least ${least}`}\n    ${describe(given, world)}`)
+  } else if (shown !== undefined) floors.show(shown)
   return got
 }

@@ -13,12 +13,18 @@ const leaveEveryMs = 40
 const mostSentAhead = 4
 const longestStayMs = 60
 
-/** Clients that send some requests, or the beginning of one, and are gone before they are answered, or in the middle of it. */
+/**
+ * Clients that send some requests, or the beginning of one, and are gone before they are answered, or in the middle of
+ * it.
+ */
 export async function leaveOn ({ program, world, tally }: Soak, chance: Chance, signal: AbortSignal): Promise<void> {
   const { hostname, port } = new URL(program.url)
   const gone: Array<Promise<void>> = []
   while (!signal.aborted) {
-    const texts = Array.from({ length: chance.between(1, mostSentAhead) }, () => wireOf(spell(drawWish(chance, world.fleet, world.chain.present), chance)))
+    const texts = Array.from(
+      { length: chance.between(1, mostSentAhead) },
+      () => wireOf(spell(drawWish(chance, world.fleet, world.chain.present), chance))
+    )
     const text = texts.join('')
     const sent = chance.is(0.2) ? text.slice(0, chance.between(1, text.length - 1)) : text
     const stayMs = chance.is(0.3) ? 0 : chance.below(longestStayMs)
@@ -49,9 +55,17 @@ export async function readLargeOn (soak: Soak, large: Large, chance: Chance, sig
 }
 
 /** A large answer, how it is asked for, and what it is as each of these releases renders it. */
-export interface Large { readonly spelt: Spelt, readonly version: bigint, readonly rightOf: (release: string) => Buffer }
+export interface Large {
+  readonly spelt: Spelt
+  readonly version: bigint
+  readonly rightOf: (release: string) => Buffer
+}
 
-async function readLarge ({ program, world, tally }: Soak, { spelt: { target }, version, rightOf }: Large, how: 'at once' | 'in sips' | 'in part'): Promise<void> {
+async function readLarge (
+  { program, world, tally }: Soak,
+  { spelt: { target }, version, rightOf }: Large,
+  how: 'at once' | 'in sips' | 'in part'
+): Promise<void> {
   const from = performance.now()
   const sent = request(`${program.url}${target}`, { agent: false })
   sent.end()
@@ -70,7 +84,10 @@ async function readLarge ({ program, world, tally }: Soak, { spelt: { target }, 
     }
     const isPart = how === 'in part' && size > mostRead
     const body = Buffer.concat(read)
-    const isRight = status !== 200 || world.fleet.releases.map(rightOf).some(right => (isPart || size === right.length) && body.equals(right.subarray(0, size)))
+    const isRight = status !== 200 ||
+      world.fleet.releases.map(rightOf).some(right =>
+        (isPart || size === right.length) && body.equals(right.subarray(0, size))
+      )
     const got: Got = { status, headers, rawNames: [], body: text, bytes: Buffer.from(text) }
     tally.answer(`large ${how}`, got, performance.now() - from)
     if (!isRight) tally.fail(`a large body of ${size} bytes, read ${how}, is not what the chain says`, target)
@@ -87,11 +104,19 @@ async function readLarge ({ program, world, tally }: Soak, { spelt: { target }, 
 
   function mustBeTroubled (what: string): void {
     const span = { from: from - 2000, to: performance.now() }
-    if (!world.fleet.wasAny(span, ({ condition }) => condition !== 'up')) tally.fail(`a large answer came to nothing, ${what}, though no node had any trouble`, target)
+    if (!world.fleet.wasAny(span, ({ condition }) => condition !== 'up')) {
+      tally.fail(`a large answer came to nothing, ${what}, though no node had any trouble`, target)
+    }
   }
 }
 
 function wireOf ({ method, target, headers, body }: Spelt): string {
-  const all = { host: 'varve', ...headers, ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }) }
-  return `${method} ${target} HTTP/1.1\r\n${Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body ?? ''}`
+  const all = {
+    host: 'varve',
+    ...headers,
+    ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) })
+  }
+  return `${method} ${target} HTTP/1.1\r\n${
+    Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  }\r\n${body ?? ''}`
 }

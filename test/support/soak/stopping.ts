@@ -18,7 +18,9 @@ export async function stopUnderWay (t: Test, soak: Soak, chance: Chance): Promis
   const before = tally.told.length
   for (const node of fleet.nodes) node.sicken({ kind: 'slow', ms: slowMs })
   const agent = new Agent({ keepAlive: true })
-  const answered = Promise.all(Array.from({ length: reads }, async () => { await readOnce(soak, drawWish(chance, fleet, chain.present), chance, agent, false) }))
+  const answered = Promise.all(Array.from({ length: reads }, async () => {
+    await readOnce(soak, drawWish(chance, fleet, chain.present), chance, agent, false)
+  }))
   await until(async () => underWay(await seriesOf(program)) > 0, 'nodes are being asked')
   const toldAt = performance.now()
   program.terminate()

@@ -24,7 +24,8 @@ export class SoakTally {
   /** An answer that was looked at. */
   answer (kind: string, got: Got, tookMs: number): void {
     const said = String(got.headers['cache-status'])
-    const outcome = ownOutcomeIn(said) ?? /detail=(?:pruned|memory|redis)/.exec(said)?.[0].slice(7) ?? /collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
+    const outcome = ownOutcomeIn(said) ?? /detail=(?:pruned|memory|redis)/.exec(said)?.[0].slice(7) ??
+      /collapsed|stored|bypass|miss/.exec(said)?.[0] ?? said
     this.checked++
     add(this.#outcomes, `${kind} ${outcome}${got.status === 200 ? '' : ` ${got.status}`}`)
     if (outcome === 'memory' || outcome === 'redis' || outcome === 'pruned') this.#hitMs.push(tookMs)
@@ -44,12 +45,15 @@ export class SoakTally {
     // Numbers make the same fault look like many.
     const kind = reason.replace(/\d+/g, 'N')
     add(this.wrong, kind)
-    if ((this.wrong.get(kind) ?? 0) <= mostTold) this.told.push(`at ${Math.round(performance.now() - this.#started)} ms: ${reason}\n    ${how}`)
+    if ((this.wrong.get(kind) ?? 0) <= mostTold) {
+      this.told.push(`at ${Math.round(performance.now() - this.#started)} ms: ${reason}\n    ${how}`)
+    }
   }
 
   /** The statistics, a line each. */
   get lines (): string[] {
-    const told = (counts: ReadonlyMap<string, number>): string => [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `${name} ${count}`).join(', ')
+    const told = (counts: ReadonlyMap<string, number>): string =>
+      [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `${name} ${count}`).join(', ')
     const sorted = this.#hitMs.sort((a, b) => a - b)
     const at = (share: number): string => (sorted[Math.floor(sorted.length * share)] ?? NaN).toFixed(1)
     return [

@@ -8,7 +8,12 @@ import { type SoakTally } from './tally.js'
 const redisFaults = ['restart', 'freeze', 'flush', 'cut', 'cut'] as const
 
 /** Has Redis lose all that it keeps, hang, be away, or end its connections, one after another. */
-export async function troubleRedis (redis: RedisProcess, chance: Chance, tally: SoakTally, signal: AbortSignal): Promise<void> {
+export async function troubleRedis (
+  redis: RedisProcess,
+  chance: Chance,
+  tally: SoakTally,
+  signal: AbortSignal
+): Promise<void> {
   let deck: Array<typeof redisFaults[number]> = []
   while (await waited(chance.between(500, 2500), signal)) {
     if (deck.length === 0) deck = chance.shuffled(redisFaults)
@@ -30,13 +35,20 @@ export async function troubleRedis (redis: RedisProcess, chance: Chance, tally: 
         await redis.client.flushall().catch(() => {})
         break
       case 'cut':
-        for (const type of ['NORMAL', 'PUBSUB'] as const) await redis.client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'YES').catch(() => {})
+        for (const type of ['NORMAL', 'PUBSUB'] as const) {
+          await redis.client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'YES').catch(() => {})
+        }
     }
   }
 }
 
 /** Has one node after another take its time: nothing is wrong, but those who wait for it become many. */
-export async function slowNodes (nodes: readonly FleetNode[], chance: Chance, tally: SoakTally, signal: AbortSignal): Promise<void> {
+export async function slowNodes (
+  nodes: readonly FleetNode[],
+  chance: Chance,
+  tally: SoakTally,
+  signal: AbortSignal
+): Promise<void> {
   while (await waited(chance.between(2000, 5000), signal)) {
     const slow = chance.shuffled(nodes).slice(0, chance.between(1, nodes.length))
     await Promise.all(slow.map(async node => {

@@ -13,7 +13,10 @@ export interface Strained extends Case {
   readonly isPinned: boolean
 }
 
-/** What is no fault where nodes may be asked for less than clients want, or the machine had other things to do for a while. */
+/**
+ * What is no fault where nodes may be asked for less than clients want, or the machine had other things to do for a
+ * while.
+ */
 export const grants = ['refused', 'behind', 'old rendering', 'standstill'] as const
 
 /** One of them. */
@@ -39,10 +42,13 @@ export function judgeStrained (given: Strained, world: World, floors: Floors): V
   const told = positionOn(got, world.chain)
   const unpinned = unpin(given, typeof told === 'object' ? told : undefined)
   if (typeof unpinned === 'string') return { wrong: unpinned }
-  const isHeld = (wish.kind === 'table' || wish.kind === 'modules') && wish.version === undefined && String(got.headers['cache-status']).includes('hit')
+  const isHeld = (wish.kind === 'table' || wish.kind === 'modules') && wish.version === undefined &&
+    String(got.headers['cache-status']).includes('hit')
   const floor = isHeld ? floors.at(span.from - stateMs - slackMs) : given.floor
   const { wrong, shown } = judge({ ...given, got: unpinned, floor }, world)
-  const granted = wrong === undefined ? undefined : grantOf(wrong, got) ?? (isOfTime(wrong) && world.fleet.stoodStill(span) ? 'standstill' : undefined)
+  const granted = wrong === undefined
+    ? undefined
+    : grantOf(wrong, got) ?? (isOfTime(wrong) && world.fleet.stoodStill(span) ? 'standstill' : undefined)
   return granted === undefined ? { wrong, shown } : { granted, shown }
 }
 
@@ -53,34 +59,49 @@ export function grantOf (wrong: string, got: Got): Grant | undefined {
   return wrong.includes('rendered by a release that no live node runs') ? 'old rendering' : undefined
 }
 
-// Who stood still has not heard of what a node has, or has lost (of the present the judge knows that); what an answer says must be right at any pace.
+// Who stood still has not heard of what a node has, or has lost (of the present the judge knows that); what an answer
+// says must be right at any pace.
 function isOfTime (wrong: string): boolean {
   return /though a (?:live )?node/.test(wrong)
 }
 
 /** Whether it is the 503 that promises nothing but another try. */
 export function isRefusal ({ status, headers, body }: Got): boolean {
-  return status === 503 && /^\d+$/.test(String(headers['retry-after'])) && body.includes('"error_code":"internal_error"')
+  return status === 503 && /^\d+$/.test(String(headers['retry-after'])) &&
+    body.includes('"error_code":"internal_error"')
 }
 
-/** Who says the least version has an answer from there on, or hears that it is not there yet; undefined leaves the rest to the model. */
+/**
+ * Who says the least version has an answer from there on, or hears that it is not there yet; undefined leaves the rest
+ * to the model.
+ */
 function judgeLeast ({ got, floor, span }: Strained, least: bigint, { chain, fleet }: World): Verdict | undefined {
   const shown = positionOn(got, chain)
-  if (typeof shown === 'object' && got.status === 200 && shown.version < least) return { wrong: `position ${shown.version} is below the least version asked for, ${least}` }
+  if (typeof shown === 'object' && got.status === 200 && shown.version < least) {
+    return { wrong: `position ${shown.version} is below the least version asked for, ${least}` }
+  }
   if (got.status !== 404 || !got.body.includes('"error_code":"version_not_found"')) return undefined
   if (!got.body.includes(`(${least})`)) return { wrong: 'a not-found of another version' }
   if (least <= (floor.versions.at(-1) ?? -1n)) return { wrong: `not found is ${least}, which was shown before` }
   const isThere = fleet.isKnownAble(chain.present, span, ({ head }) => head >= least)
-  return isThere && !fleet.stoodStill(span) ? { wrong: `not found is ${least}, which a live node had all the while` } : { shown: typeof shown === 'object' ? shown : undefined }
+  return isThere && !fleet.stoodStill(span)
+    ? { wrong: `not found is ${least}, which a live node had all the while` }
+    : { shown: typeof shown === 'object' ? shown : undefined }
 }
 
 /** The answer with the node's own cursor, where the one it bears pins the version that its listing was read at. */
 function unpin ({ wish, got, isPinned: wasPinned }: Strained, shown: Shown | undefined): Got | string {
   const cursor = got.headers['x-node-cursor']
   if (wish.kind !== 'modules' || cursor === undefined) return got
-  if (wish.version !== undefined && !wasPinned) return isPinned(String(cursor)) ? 'a cursor that pins what is pinned already' : got
+  if (wish.version !== undefined && !wasPinned) {
+    return isPinned(String(cursor))
+      ? 'a cursor that pins what is pinned already'
+      : got
+  }
   const pinned = readPinned(String(cursor))
   const version = wish.version ?? shown?.version
-  if (pinned === undefined || version === undefined || cursor !== pinCursor(version, pinned.own)) return `the cursor ${String(cursor)} does not pin ${String(version)}`
+  if (pinned === undefined || version === undefined || cursor !== pinCursor(version, pinned.own)) {
+    return `the cursor ${String(cursor)} does not pin ${String(version)}`
+  }
   return { ...got, headers: { ...got.headers, 'x-node-cursor': pinned.own } }
 }

@@ -6,14 +6,18 @@ import { app } from './stage.js'
 /** What the first replica asks the nodes for, and keeps. */
 export function historyOf ({ version, lowest, place }: Scene): Line[] {
   return [
-    blockAt(lowest), ...[1, 2, 3, 4, 5].map(nth => blockAt(version(nth))),
+    blockAt(lowest),
+    ...[1, 2, 3, 4, 5].map(nth => blockAt(version(nth))),
     ...[1, 2, 3, 4].map(nth => itemAt(version(nth))),
     ...[1, 2, 3].map(nth => modulesAt(version(nth))),
     eventsFrom(place.event)
   ]
 }
 
-/** The first replica reads from the nodes, then from its memory, and all else that befalls reads while the nodes are well. */
+/**
+ * The first replica reads from the nodes, then from its memory, and all else that befalls reads while the nodes are
+ * well.
+ */
 export async function firstReplicaReads (scene: Scene): Promise<void> {
   const { stage: { first }, facts } = scene
   const history = historyOf(scene)
@@ -39,8 +43,12 @@ async function threeAtOnce (scene: Scene): Promise<void> {
   const alike = itemAt(version(5))
   const holds = [whole, behind].map(({ faults }) => faults.hold('table_item'))
   const leading = sends(scene, first, alike, 'miss')
-  await Promise.race(holds.map(async hold => { await hold.arrived }))
-  const joining = [1, 2].map(async () => { await sends(scene, first, alike, 'collapsed') })
+  await Promise.race(holds.map(async hold => {
+    await hold.arrived
+  }))
+  const joining = [1, 2].map(async () => {
+    await sends(scene, first, alike, 'collapsed')
+  })
   // Nothing tells that a read has joined; one that came later would be a hit, and the play would fail.
   await pause(200)
   for (const hold of holds) hold.release()
@@ -51,11 +59,17 @@ async function threeAtOnce (scene: Scene): Promise<void> {
 /** What varve refuses by itself, and a client with a key of one request a second that asks for three at once. */
 async function refusals (scene: Scene): Promise<void> {
   const { stage: { first }, facts, version } = scene
-  for (let round = 0; round < 2; round++) await sends(scene, first, { endpoint: 'block_by_version', target: '/v1/blocks/by_version/x' }, 'rejected', { status: 400 })
+  for (let round = 0; round < 2; round++) {
+    await sends(scene, first, { endpoint: 'block_by_version', target: '/v1/blocks/by_version/x' }, 'rejected', {
+      status: 400
+    })
+  }
   await sends(scene, first, { endpoint: 'other', target: '/elsewhere' }, 'rejected', { status: 404 })
   const key = { 'x-api-key': app.key }
   await sends(scene, first, blockAt(version(6)), 'miss', { client: app.name }, key)
-  for (const nth of [7, 8]) await sends(scene, first, blockAt(version(nth)), 'limited', { status: 429, client: app.name }, key)
+  for (const nth of [7, 8]) {
+    await sends(scene, first, blockAt(version(nth)), 'limited', { status: 429, client: app.name }, key)
+  }
   facts.add('limited by key', 2)
   facts.add('kept by first')
   facts.add('blocks kept by first')
@@ -72,7 +86,14 @@ async function waits (scene: Scene): Promise<void> {
   await until(async () => await first.metric('varve_waiting_for_version') === 1, 'it waits')
   growth.go()
   await waiting
-  await sends(scene, first, blockAt(lowest), 'rejected', { status: 404, leastMs: 1000 }, atLeast(version + 1_000_000_000n))
+  await sends(
+    scene,
+    first,
+    blockAt(lowest),
+    'rejected',
+    { status: 404, leastMs: 1000 },
+    atLeast(version + 1_000_000_000n)
+  )
   facts.add('waits reached')
   facts.add('waits timeout')
 }
@@ -80,7 +101,13 @@ async function waits (scene: Scene): Promise<void> {
 /** The whole node fails, twice as it is asked twice, so that one answers which is behind what was shown. */
 async function stale (scene: Scene): Promise<void> {
   const { stage: { first, nodes: { whole } }, facts } = scene
-  const fault = whole.faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'account_modules', times: 2 })
+  const fault = whole.faults.add({
+    kind: 'error',
+    code: 'internal_error',
+    status: 500,
+    match: 'account_modules',
+    times: 2
+  })
   await sends(scene, first, latestModules(4), 'forwarded')
   fault.remove()
   facts.add('of the moment at first')

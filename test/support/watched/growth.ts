@@ -18,11 +18,15 @@ export class Growth {
   constructor (nodes: readonly Sandbox[], everyMs: number) {
     this.#nodes = nodes
     this.#everyMs = everyMs
-    this.#writing = setInterval(() => { this.#write() }, 20)
+    this.#writing = setInterval(() => {
+      this.#write()
+    }, 20)
   }
 
   go (): void {
-    this.#timer = setInterval(() => { for (const { ledger } of this.#nodes) ledger.grow() }, this.#everyMs)
+    this.#timer = setInterval(() => {
+      for (const { ledger } of this.#nodes) ledger.grow()
+    }, this.#everyMs)
   }
 
   halt (): void {
@@ -45,6 +49,12 @@ export class Growth {
 
   #write (): void {
     const ledger = this.#nodes[0]?.ledger
-    if (ledger !== undefined) this.stands.push({ at: Date.now() / 1000, head: Number(ledger.head.version), oldest: Number(ledger.oldest.version) })
+    if (ledger !== undefined) {
+      this.stands.push({
+        at: Date.now() / 1000,
+        head: Number(ledger.head.version),
+        oldest: Number(ledger.oldest.version)
+      })
+    }
   }
 }

@@ -28,13 +28,13 @@ export interface Known {
   /** How long it was, and when it ended, in seconds. */
   readonly seconds: number
   readonly at: number
-  instance (who: Who): string
+  instance(who: Who): string
   /** What Prometheus makes of so many counted by a replica: it prolongs what it saw to both ends of the span. */
-  counted (who: Who, count: number): number
+  counted(who: Who, count: number): number
   /** The same of all requests of a kind. */
-  count (is?: (sent: Sent) => boolean): number
+  count(is?: (sent: Sent) => boolean): number
   /** How often nodes were asked, at least and at most, as they tell themselves. */
-  asked (node: keyof Stage['nodes'] | 'all', endpoint?: string): readonly [number, number]
+  asked(node: keyof Stage['nodes'] | 'all', endpoint?: string): readonly [number, number]
   /** Of the process that all of it runs in: seconds of processor, and bytes. */
   readonly process: { readonly cpu: number, readonly memory: number }
 }
@@ -43,11 +43,24 @@ export interface Known {
 export type Asked = Record<keyof Stage['nodes'], Record<string, number>>
 
 export function askedNow ({ nodes: { whole, behind, dead, strange } }: Stage): Asked {
-  return { whole: whole.asked.counts, behind: behind.asked.counts, dead: dead.asked.counts, strange: strange.asked.counts }
+  return {
+    whole: whole.asked.counts,
+    behind: behind.asked.counts,
+    dead: dead.asked.counts,
+    strange: strange.asked.counts
+  }
 }
 
-/** By how much Prometheus prolongs what it saw of each replica: half an interval at most, or the whole way where an end is nearer than 1.1 of one. */
-export async function prolonged (prometheus: Prometheus, range: string, seconds: number, at: number): Promise<Map<string, number>> {
+/**
+ * By how much Prometheus prolongs what it saw of each replica: half an interval at most, or the whole way where an end
+ * is nearer than 1.1 of one.
+ */
+export async function prolonged (
+  prometheus: Prometheus,
+  range: string,
+  seconds: number,
+  at: number
+): Promise<Map<string, number>> {
   const ups = await prometheus.query(`up[${range}]`, at)
   return new Map(ups.map(({ labels, points: all }) => {
     // Of a scrape that failed there is nothing but that it did.

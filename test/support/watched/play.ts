@@ -14,7 +14,10 @@ export interface Played extends Hanging {
   readonly scene: Scene
 }
 
-/** Everything that can befall reads, once, with what each is answered foreseen; at its end the chain stands still, and reads hang. */
+/**
+ * Everything that can befall reads, once, with what each is answered foreseen; at its end the chain stands still, and
+ * reads hang.
+ */
 export async function play (stage: Stage, place: Place): Promise<Played> {
   const { nodes: { whole }, growth, first, second, tight } = stage
   const base = whole.ledger.oldest.blockHeight + BigInt(place.above)
@@ -25,7 +28,10 @@ export async function play (stage: Stage, place: Place): Promise<Played> {
   const isCut = halfAHead(scene)
   const before = await shared(first)
   await firstReplicaReads(scene)
-  await until(async () => await shared(first) - before === scene.facts.of('kept by first'), 'the first has shared what it read')
+  await until(
+    async () => await shared(first) - before === scene.facts.of('kept by first'),
+    'the first has shared what it read'
+  )
   await secondReplicaReads(scene)
   await readWhileStill(scene, await prunedSoon(stage))
   await shortReplicaReads(scene)
@@ -33,10 +39,17 @@ export async function play (stage: Stage, place: Place): Promise<Played> {
   growth.halt()
   const { head, oldest } = whole.ledger
   for (const varve of [first, second, tight]) {
-    await until(async () => await varve.metric('varve_ledger_version') === Number(head.version) && await varve.metric('varve_ledger_oldest_version') === Number(oldest.version), 'every replica knows where the chain stands')
+    await until(
+      async () =>
+        await varve.metric('varve_ledger_version') === Number(head.version) &&
+        await varve.metric('varve_ledger_oldest_version') === Number(oldest.version),
+      'every replica knows where the chain stands'
+    )
   }
   const hanging = await hang(scene)
-  const entries = await Promise.all([first, second, tight].map(async varve => await varve.metric('varve_cache_entries{tier="memory"}') ?? 0))
+  const entries = await Promise.all(
+    [first, second, tight].map(async varve => await varve.metric('varve_cache_entries{tier="memory"}') ?? 0)
+  )
   scene.facts.add('entries after', entries.reduce((sum, count) => sum + count))
   scene.facts.add('entries of tight after', entries[2])
   return { scene, ...hanging }
@@ -51,6 +64,12 @@ async function halfAHead ({ stage: { first }, traffic, facts }: Scene): Promise<
   const [told] = await once(socket, 'data')
   await once(socket.resume(), 'close')
   if (!String(told).startsWith('HTTP/1.1 408')) throw new Error(String(told))
-  traffic.all.push({ instance: new URL(first.adminUrl).host, endpoint: 'other', outcome: 'rejected', status: 408, seconds: (performance.now() - begun) / 1000 })
+  traffic.all.push({
+    instance: new URL(first.adminUrl).host,
+    endpoint: 'other',
+    outcome: 'rejected',
+    status: 408,
+    seconds: (performance.now() - begun) / 1000
+  })
   facts.add('cut for their head')
 }

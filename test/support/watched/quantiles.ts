@@ -5,16 +5,20 @@ import { type Sent } from './sent.js'
 const bounds = rowOf('varve_request_duration_seconds').bounds ?? []
 
 /**
- * Between what the quantile of a kind of requests' times in varve must be. Each took varve no longer than its client waited, so the quantile is in no higher bucket than that of what clients
- * waited; and no less than is known of it, as that a node was asked, so it is in no lower bucket than that either.
- * Prometheus prolongs no series below zero: a bucket that was rather empty before the span, because what was rehearsed took longer, is given less than one above it, and that moves the quantile
- * up as far as where the longest of the rehearsal was.
+ * Between what the quantile of a kind of requests' times in varve must be. Each took varve no longer than its client
+ * waited, so the quantile is in no higher bucket than that of what clients waited; and no less than is known of it, as
+ * that a node was asked, so it is in no lower bucket than that either. Prometheus prolongs no series below zero: a
+ * bucket that was rather empty before the span, because what was rehearsed took longer, is given less than one above
+ * it, and that moves the quantile up as far as where the longest of the rehearsal was.
  */
 export function timeOf (part: number, { sent: all, rehearsed }: Known, is: (sent: Sent) => boolean): Value {
   const sent = all.filter(is)
   if (sent.length === 0) return NaN
   // Replicas weigh not quite the same, as each is scraped at a time of its own.
-  const waited = Math.max(ranked(sent.map(({ seconds }) => seconds), part * sent.length + 0.25), ...rehearsed.filter(is).map(({ seconds }) => seconds))
+  const waited = Math.max(
+    ranked(sent.map(({ seconds }) => seconds), part * sent.length + 0.25),
+    ...rehearsed.filter(is).map(({ seconds }) => seconds)
+  )
   const known = ranked(sent.map(({ leastMs = 0 }) => leastMs / 1000), part * sent.length - 0.25)
   const most = bounds.find(bound => bound >= waited) ?? bounds.at(-1) ?? NaN
   const least = bounds.findLast(bound => bound < known) ?? 0

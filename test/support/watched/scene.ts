@@ -22,7 +22,7 @@ export interface Scene {
   /** The lowest version that is asked for and stays in the window. */
   readonly lowest: bigint
   /** The first version of a block, counted from that of the lowest version. */
-  version (nth: number): bigint
+  version(nth: number): bigint
 }
 
 /** How often something was done that no answer tells of. */
@@ -45,21 +45,47 @@ export interface Line {
   readonly wording?: Wording
 }
 
-export const blockAt = (version: bigint): Line => ({ endpoint: 'block_by_version', target: `/v1/blocks/by_version/${version}` })
+export const blockAt = (version: bigint): Line => ({
+  endpoint: 'block_by_version',
+  target: `/v1/blocks/by_version/${version}`
+})
 
-export const itemAt = (version: bigint): Line => ({ endpoint: 'table_item', target: `/v1/tables/0x1/item?ledger_version=${version}`, wording: { headers: { 'content-type': 'application/json' }, body: String(item('u64', '"5"').body) } })
+export const itemAt = (version: bigint): Line => ({
+  endpoint: 'table_item',
+  target: `/v1/tables/0x1/item?ledger_version=${version}`,
+  wording: { headers: { 'content-type': 'application/json' }, body: String(item('u64', '"5"').body) }
+})
 
-export const modulesAt = (version: bigint): Line => ({ endpoint: 'account_modules', target: `/v1/accounts/0x1/modules?ledger_version=${version}` })
+export const modulesAt = (version: bigint): Line => ({
+  endpoint: 'account_modules',
+  target: `/v1/accounts/0x1/modules?ledger_version=${version}`
+})
 
-export const latestModules = (account: number): Line => ({ endpoint: 'account_modules', target: `/v1/accounts/0x${account.toString(16)}/modules` })
+export const latestModules = (account: number): Line => ({
+  endpoint: 'account_modules',
+  target: `/v1/accounts/0x${account.toString(16)}/modules`
+})
 
-export const eventsFrom = (start: number): Line => ({ endpoint: 'account_events', target: `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${start}&limit=25` })
+export const eventsFrom = (start: number): Line => ({
+  endpoint: 'account_events',
+  target: `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${start}&limit=25`
+})
 
 /** Sends a line and has it be answered as foreseen. */
-export async function sends ({ traffic }: Pick<Scene, 'traffic'>, varve: TestVarve, { endpoint, target, wording }: Line, outcome: Foreseen['outcome'], more: Partial<Foreseen> = {}, headers: Record<string, string> = {}): Promise<void> {
+export async function sends (
+  { traffic }: Pick<Scene, 'traffic'>,
+  varve: TestVarve,
+  { endpoint, target, wording }: Line,
+  outcome: Foreseen['outcome'],
+  more: Partial<Foreseen> = {},
+  headers: Record<string, string> = {}
+): Promise<void> {
   const asksNode = outcome === 'miss' || outcome === 'forwarded'
   const leastMs = asksNode ? endpoint === 'account_modules' ? modulesMs : nodeMs : 0
-  await traffic.send(varve, target, { endpoint, outcome, status: 200, leastMs, ...more }, { ...wording, headers: { ...wording?.headers, ...headers } })
+  await traffic.send(varve, target, { endpoint, outcome, status: 200, leastMs, ...more }, {
+    ...wording,
+    headers: { ...wording?.headers, ...headers }
+  })
 }
 
 /** How many answers a replica has given to Redis. */

@@ -8,7 +8,9 @@ import { itemAt, type Line, modulesAt, type Scene, sends, shared } from './scene
 /** The second replica finds in Redis what the first has read; each of its hits is compared with what a node says. */
 export async function secondReplicaReads (scene: Scene): Promise<void> {
   const { facts } = scene
-  for (const outcome of ['hit_redis', 'hit_memory'] as const) for (const line of historyOf(scene)) await isAudited(scene, 'equal', line, outcome)
+  for (const outcome of ['hit_redis', 'hit_memory'] as const) {
+    for (const line of historyOf(scene)) await isAudited(scene, 'equal', line, outcome)
+  }
   facts.add('recalled by second', historyOf(scene).length)
   facts.add('audits equal', 2 * historyOf(scene).length)
   await lie(scene)
@@ -30,8 +32,12 @@ async function spoil (scene: Scene): Promise<void> {
   const { stage: { first, second, redis }, facts, version } = scene
   const junk = itemAt(version(9))
   const list = itemAt(version(10))
-  const junkKey = await keyOf(redis, first, async () => { await sends(scene, first, junk, 'miss') })
-  const listKey = await keyOf(redis, first, async () => { await sends(scene, first, list, 'miss') })
+  const junkKey = await keyOf(redis, first, async () => {
+    await sends(scene, first, junk, 'miss')
+  })
+  const listKey = await keyOf(redis, first, async () => {
+    await sends(scene, first, list, 'miss')
+  })
   await redis.client.set(junkKey, 'junk')
   await redis.client.del(listKey)
   await redis.client.lpush(listKey, 'x')
@@ -64,13 +70,21 @@ async function hedge (scene: Scene): Promise<void> {
 const tries = 20
 
 /** Hits until an audit has compared one; those that nobody could tell of are facts too. */
-async function isAudited (scene: Scene, result: string, line: Line, outcome: 'hit_redis' | 'hit_memory'): Promise<void> {
+async function isAudited (
+  scene: Scene,
+  result: string,
+  line: Line,
+  outcome: 'hit_redis' | 'hit_memory'
+): Promise<void> {
   const { stage: { second }, facts } = scene
   const count = async (of: string): Promise<number> => await second.metric(`varve_audit_total{result="${of}"}`) ?? 0
   for (let tried = 0; tried < tries; tried++) {
     const [before, unknown] = [await count(result), await count('unavailable')]
     await sends(scene, second, line, tried === 0 ? outcome : 'hit_memory')
-    await until(async () => await count(result) + await count('unavailable') > before + unknown, `an audit is ${result}`)
+    await until(
+      async () => await count(result) + await count('unavailable') > before + unknown,
+      `an audit is ${result}`
+    )
     if (await count(result) > before) return
     facts.add('audits unavailable')
   }

@@ -45,15 +45,25 @@ export class Traffic {
   readonly all: Sent[] = []
 
   /** Sends one. */
-  async send (varve: Pick<TestVarve, 'url' | 'adminUrl'>, target: string, foreseen: Foreseen, wording: Wording = {}): Promise<Heard> {
+  async send (
+    varve: Pick<TestVarve, 'url' | 'adminUrl'>,
+    target: string,
+    foreseen: Foreseen,
+    wording: Wording = {}
+  ): Promise<Heard> {
     const begun = performance.now()
     const heard = await exchange(varve.url, target, wording)
-    // Whoever answers learns that all of it has left in the event loop's next turn, when the client may have it already.
+    // Whoever answers learns that all of it has left in the event loop's next turn, when the client may have it
+    // already.
     for (let turns = 0; turns < 2; turns++) await turn()
     const seconds = (performance.now() - begun) / 1000
-    if (heard.status !== foreseen.status) throw new Error(`${target} was to be ${foreseen.status} and is ${heard.status}: ${heard.body}`)
+    if (heard.status !== foreseen.status) {
+      throw new Error(`${target} was to be ${foreseen.status} and is ${heard.status}: ${heard.body}`)
+    }
     const said = outcomeIn(String(heard.headers['cache-status']))
-    if (said !== undefined && said !== foreseen.outcome) throw new Error(`${target} was to be ${foreseen.outcome} and is ${String(heard.headers['cache-status'])}`)
+    if (said !== undefined && said !== foreseen.outcome) {
+      throw new Error(`${target} was to be ${foreseen.outcome} and is ${String(heard.headers['cache-status'])}`)
+    }
     this.all.push({ ...foreseen, instance: new URL(varve.adminUrl).host, seconds })
     return heard
   }
@@ -64,17 +74,29 @@ export class Traffic {
   }
 }
 
-async function exchange (base: string, target: string, { headers, body, agent = new Agent() }: Wording): Promise<Heard> {
+async function exchange (
+  base: string,
+  target: string,
+  { headers, body, agent = new Agent() }: Wording
+): Promise<Heard> {
   return await new Promise((resolve, reject) => {
     const { protocol, hostname, port } = new URL(base)
     const method = body === undefined ? 'GET' : 'POST'
     const options = { hostname, port, path: target, method, headers }
-    const sent = (protocol === 'https:' ? secureRequest({ ...options, rejectUnauthorized: false, agent: false }) : request({ ...options, agent })).on('response', response => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => { resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString() }) })
-    })
+    const sent = (protocol === 'https:'
+      ? secureRequest({ ...options, rejectUnauthorized: false, agent: false })
+      : request({ ...options, agent })).on('response', response => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks).toString()
+          })
+        })
+      })
     sent.on('error', reject)
     sent.end(body)
   })

@@ -18,7 +18,10 @@ export const modulesMs = 120
 /** How long the second replica waits before it asks a second node. */
 export const hedgeMs = 400
 
-/** How long varve waits for a node: what hangs does so until the end, however busy the machine is, and nobody gives it up. */
+/**
+ * How long varve waits for a node: what hangs does so until the end, however busy the machine is, and nobody gives it
+ * up.
+ */
 const timeoutMs = 60_000
 
 /** How much of a node the third replica may have under way. */
@@ -27,10 +30,18 @@ export const tightConcurrent = 2
 /** The key of a client that is known, and how it is called. */
 export const app = { name: 'app', key: 'k'.repeat(40) }
 
-/** Replicas under the eyes of a Prometheus: two that share a Redis, a third that is short of everything, and one that nobody watches. */
+/**
+ * Replicas under the eyes of a Prometheus: two that share a Redis, a third that is short of everything, and one that
+ * nobody watches.
+ */
 export interface Stage {
   /** Whole; ten blocks behind; one with a short history that does not answer any more; one of another chain. */
-  readonly nodes: { readonly whole: Sandbox, readonly behind: Sandbox, readonly dead: Sandbox, readonly strange: Sandbox }
+  readonly nodes: {
+    readonly whole: Sandbox,
+    readonly behind: Sandbox,
+    readonly dead: Sandbox,
+    readonly strange: Sandbox
+  }
   readonly growth: Growth
   readonly redis: RedisProcess
   readonly first: TestVarve
@@ -44,22 +55,38 @@ export interface Stage {
 export async function startStage (t: Test): Promise<Stage> {
   const chain = { prunedBlocks: 100, windowBlocks: 900, startVersion: 1_000_000n }
   const [whole, behind, dead, strange] = await Promise.all([
-    nodeOf(t, { ...chain, blocks: 1000 }), nodeOf(t, { ...chain, blocks: 990, windowBlocks: 600 }), nodeOf(t, { ...chain, blocks: 1000, prunedBlocks: 990 }), nodeOf(t, { chainId: 9 })
+    nodeOf(t, { ...chain, blocks: 1000 }),
+    nodeOf(t, { ...chain, blocks: 990, windowBlocks: 600 }),
+    nodeOf(t, { ...chain, blocks: 1000, prunedBlocks: 990 }),
+    nodeOf(t, { chainId: 9 })
   ])
   for (const { faults } of [whole, behind]) {
     faults.add({ kind: 'slow', ms: nodeMs })
     faults.add({ kind: 'slow', ms: modulesMs, match: 'account_modules' })
   }
   const growth = new Growth([whole, behind], 200)
-  t.teardown(() => { growth.end() })
+  t.teardown(() => {
+    growth.end()
+  })
   const redis = await startRedis(t)
   const at = (node: Sandbox, name: string, more: object = {}): object => ({ name, url: node.url, timeoutMs, ...more })
   const upstreams = [at(whole, 'whole'), at(behind, 'behind'), at(dead, 'dead'), at(strange, 'strange')] as never
   const shared = { upstreams, head: { pollMs: 250 }, cache: { redis: { url: redis.url } }, hedge: { share: 0 } }
-  const first = await varveAt(t, '', { ...shared, clients: { required: false, keys: [{ ...app, requestsPerSecond: 1 }] } })
-  const second = await varveAt(t, '', { ...shared, audit: { share: 1 }, hedge: { share: 0.001, burst: 3, afterMs: hedgeMs } })
+  const first = await varveAt(t, '', {
+    ...shared,
+    clients: { required: false, keys: [{ ...app, requestsPerSecond: 1 }] }
+  })
+  const second = await varveAt(t, '', {
+    ...shared,
+    audit: { share: 1 },
+    hedge: { share: 0.001, burst: 3, afterMs: hedgeMs }
+  })
   // It does not ask where nodes stand all the time, as nobody would count that.
-  const unwatched = await varveAt(t, '', { ...shared, upstreams: [at(whole, 'whole')] as never, head: { pollMs: 600_000 } })
+  const unwatched = await varveAt(t, '', {
+    ...shared,
+    upstreams: [at(whole, 'whole')] as never,
+    head: { pollMs: 600_000 }
+  })
   const dir = t.testdir()
   const files = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
   writeFileSync(files.certFile, certificate)
@@ -76,9 +103,16 @@ export async function startStage (t: Test): Promise<Stage> {
   })
   // Of what was never heard of nobody knows what it has, so that nothing would be gone for sure.
   for (const varve of [first, second]) {
-    await until(async () => await varve.metric('varve_upstream_up{upstream="dead"}') === 1 && await varve.metric('varve_upstream_state{upstream="strange",state="fenced"}') === 1, 'all were heard of')
+    await until(
+      async () =>
+        await varve.metric('varve_upstream_up{upstream="dead"}') === 1 &&
+        await varve.metric('varve_upstream_state{upstream="strange",state="fenced"}') === 1,
+      'all were heard of'
+    )
   }
   dead.faults.add({ kind: 'reset' })
-  const prometheus = await startPrometheus(t, { targets: [first, second, tight].map(({ adminUrl }) => new URL(adminUrl).host) })
+  const prometheus = await startPrometheus(t, {
+    targets: [first, second, tight].map(({ adminUrl }) => new URL(adminUrl).host)
+  })
   return { nodes: { whole, behind, dead, strange }, growth, redis, first, second, tight, unwatched, prometheus }
 }

@@ -9,8 +9,13 @@ interface Pruned {
   readonly below: number
 }
 
-/** Has the replica that nobody watches read what is about to be pruned, so that it lies in Redis; the chain stands still as soon as it is. */
-export async function prunedSoon ({ nodes: { whole }, unwatched, growth, first, second, tight }: Stage): Promise<Pruned> {
+/**
+ * Has the replica that nobody watches read what is about to be pruned, so that it lies in Redis; the chain stands still
+ * as soon as it is.
+ */
+export async function prunedSoon (
+  { nodes: { whole }, unwatched, growth, first, second, tight }: Stage
+): Promise<Pruned> {
   const { ledger } = whole
   const { version, below, height } = aboutToGo(ledger)
   const before = await shared(unwatched)
@@ -19,13 +24,21 @@ export async function prunedSoon ({ nodes: { whole }, unwatched, growth, first, 
   await until(() => ledger.oldest.blockHeight >= height, 'the window has passed it')
   growth.halt()
   if (ledger.oldest.blockHeight !== height) throw new Error('the chain went on too far')
-  for (const varve of [first, second, tight]) await until(async () => await varve.metric('varve_ledger_oldest_version') === Number(ledger.oldest.version), 'every replica knows of it')
+  for (const varve of [first, second, tight]) {
+    await until(
+      async () => await varve.metric('varve_ledger_oldest_version') === Number(ledger.oldest.version),
+      'every replica knows of it'
+    )
+  }
   return { version, below }
 }
 
-/** A version that goes soon, and the height of the oldest block when it is between ten and a hundred versions below the window: blocks are of very different sizes. */
+/**
+ * A version that goes soon, and the height of the oldest block when it is between ten and a hundred versions below the
+ * window: blocks are of very different sizes.
+ */
 function aboutToGo (ledger: Ledger): Pruned & { readonly height: bigint } {
-  for (let last = ledger.oldest.blockHeight + 5n; ; last++) {
+  for (let last = ledger.oldest.blockHeight + 5n;; last++) {
     const version = ledger.block(last).firstVersion
     for (let height = last + 1n; height < last + 10n; height++) {
       const below = Number(ledger.block(height).firstVersion - version)
@@ -49,10 +62,16 @@ export async function readWhileStill (scene: Scene, { version, below }: Pruned):
   facts.add('recalled by first')
   facts.add('recalled by second')
   for (const distance of [70, 70, 70, 70, 70, 70, 5000, 5000]) {
-    await sends(scene, first, blockAt(ledger.oldest.version - BigInt(distance)), 'gone', { status: 410, pruned: { answer: 'local', below: distance } })
+    await sends(scene, first, blockAt(ledger.oldest.version - BigInt(distance)), 'gone', {
+      status: 410,
+      pruned: { answer: 'local', below: distance }
+    })
   }
   for (let nth = 1; nth <= 3; nth++) {
-    await sends(scene, tight, blockAt(ledger.oldest.version - 70n), 'miss', { status: 410, pruned: { answer: 'upstream', below: 70 } }, { 'x-forwarded-for': `10.${place.network}.0.${nth}` })
+    await sends(scene, tight, blockAt(ledger.oldest.version - 70n), 'miss', {
+      status: 410,
+      pruned: { answer: 'upstream', below: 70 }
+    }, { 'x-forwarded-for': `10.${place.network}.0.${nth}` })
   }
   growth.go()
 }

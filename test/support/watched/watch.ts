@@ -2,9 +2,15 @@ import { type Asked, askedNow, everyone, type Known, prolonged } from './known.j
 import { play, type Played } from './play.js'
 import { type Stage } from './stage.js'
 
-/** A query as Grafana would send it, for all replicas or those that a pattern names, over a span that is the whole of what was watched. */
+/**
+ * A query as Grafana would send it, for all replicas or those that a pattern names, over a span that is the whole of
+ * what was watched.
+ */
 export function asked (expression: string, range: string, instance = '.*'): string {
-  return expression.replaceAll('$instance', instance).replaceAll('$__rate_interval', range).replaceAll('$__range', range)
+  return expression.replaceAll('$instance', instance).replaceAll('$__rate_interval', range).replaceAll(
+    '$__range',
+    range
+  )
 }
 
 /** What is known of a span, what still hangs in it, and how the span is written. */
@@ -15,8 +21,9 @@ export interface Watched {
 }
 
 /**
- * Has everything befall reads twice, and watches the second time: a series of a status begins when it is first counted, and Prometheus knows of no growth before a beginning.
- * What is counted is still before the span and after it, so that what Prometheus sees in it is all of the play and nothing else.
+ * Has everything befall reads twice, and watches the second time: a series of a status begins when it is first counted,
+ * and Prometheus knows of no growth before a beginning. What is counted is still before the span and after it, so that
+ * what Prometheus sees in it is all of the play and nothing else.
  */
 export async function watch (stage: Stage): Promise<Watched> {
   const { prometheus } = stage
@@ -65,10 +72,16 @@ export async function watch (stage: Stage): Promise<Watched> {
 
 function total (counts: Asked, node: keyof Asked | 'all', endpoint?: string): number {
   const those = node === 'all' ? Object.values(counts) : [counts[node]]
-  return those.flatMap(one => Object.entries(one)).filter(([name]) => endpoint === undefined || labelOf(name) === endpoint).reduce((sum, [, count]) => sum + count, 0)
+  return those.flatMap(one => Object.entries(one)).filter(([name]) =>
+    endpoint === undefined || labelOf(name) === endpoint
+  ).reduce((sum, [, count]) => sum + count, 0)
 }
 
 // What varve asks for itself has no label of its own.
 function labelOf (endpoint: string): string {
-  return ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price', 'info'].includes(endpoint) ? endpoint : 'other'
+  return ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price', 'info'].includes(
+      endpoint
+    )
+    ? endpoint
+    : 'other'
 }

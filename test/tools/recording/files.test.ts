@@ -18,10 +18,17 @@ const mega = 1024 * 1024
 async function longNode (t: Test): Promise<string> {
   const server = createServer((request, response) => {
     request.resume()
-    response.writeHead(200, { 'content-type': 'text/plain' }).end('x'.repeat(Number(/\d+$/.exec(String(request.url))?.[0])))
+    response.writeHead(200, { 'content-type': 'text/plain' }).end(
+      'x'.repeat(Number(/\d+$/.exec(String(request.url))?.[0]))
+    )
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.closeAllConnections(); server.close() })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
@@ -29,11 +36,22 @@ t.test('a body that is longer than --max-body-mb comes through whole, and the fi
   const recording = await recorded(t, await longNode(t), ['--max-body-mb', '1'])
   t.equal((await ask(recording.url, '/v1/1500000')).body.length, 1_500_000)
   t.equal((await ask(recording.url, `/v1/${mega}`)).body.length, mega)
-  t.match(await ask(recording.url, '/v1/view', { body: Buffer.alloc(mega + 1) }), { status: 413, body: /^\{"message":"the request body cannot be passed on: it is longer than 1048576 bytes","error_code":"web_framework_error","vm_error_code":null\}$/ })
+  t.match(await ask(recording.url, '/v1/view', { body: Buffer.alloc(mega + 1) }), {
+    status: 413,
+    body:
+      /^\{"message":"the request body cannot be passed on: it is longer than 1048576 bytes","error_code":"web_framework_error","vm_error_code":null\}$/
+  })
   t.equal(await recording.end(), 0)
-  t.match(recording.pairs().map(({ answer }) => answer?.leftOut ?? answer?.body?.length), ['it is longer than 1048576 bytes: 1500000', mega])
+  t.match(recording.pairs().map(({ answer }) => answer?.leftOut ?? answer?.body?.length), [
+    'it is longer than 1048576 bytes: 1500000',
+    mega
+  ])
   const node = await replayed(t, recording.file)
-  t.match(await ask(node.url, '/v1/1500000'), { status: 404, body: /"varve replay cannot answer GET \/v1\/1500000: its answer was left out of the recording: it is longer than 1048576 bytes: 1500000"/ })
+  t.match(await ask(node.url, '/v1/1500000'), {
+    status: 404,
+    body:
+      /"varve replay cannot answer GET \/v1\/1500000: its answer was left out of the recording: it is longer than 1048576 bytes: 1500000"/
+  })
   t.equal((await ask(node.url, `/v1/${mega}`)).body.length, mega)
 })
 
@@ -44,7 +62,10 @@ t.test('a file that is as long as --max-mb lets it be is written no more, and ev
   t.equal(await recording.end(), 0)
   t.equal(recording.pairs().length, 2, 'nothing that came later stands in it either, so that it has no holes')
   t.ok(statSync(recording.file).size <= mega)
-  t.match(recording.command.out(), /\n3 questions with their answers in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file is as long as it may be \(--max-mb 1\)\n$/)
+  t.match(
+    recording.command.out(),
+    /\n3 questions with their answers in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file is as long as it may be \(--max-mb 1\)\n$/
+  )
 })
 
 t.test('what is under way at a time takes no more room than there is: what finds none is left out and given back', t => {
@@ -66,28 +87,51 @@ t.test('the file is for its owner alone, and one that is there is replaced only 
   const file = join(t.testdir({ 'report.jsonl': 'mine' }), 'report.jsonl')
   chmodSync(file, 0o644)
   const flags = ['record', '--upstream', 'http://127.0.0.1:9', '--out', file, '--listen', '127.0.0.1:0']
-  t.same(await run(t, flags), { code: 2, out: '', err: `varve: ${file} is there already: take another name, or --force to replace it; see varve record --help\n` })
+  t.same(await run(t, flags), {
+    code: 2,
+    out: '',
+    err: `varve: ${file} is there already: take another name, or --force to replace it; see varve record --help\n`
+  })
   t.equal(readFileSync(file, 'utf8'), 'mine')
   const command = start(t, [...flags, '--force'])
   await command.saw(/passes on/)
   command.signal('SIGTERM')
   t.equal(await command.code, 0)
-  t.match([statSync(file).mode & 0o777, readFileSync(file, 'utf8')], [0o600, /^\{"form":"varve-recording","version":1,"made":"20\d\d-[^"]*Z","by":"varve \d[^"]*"\}\n/])
+  t.match([statSync(file).mode & 0o777, readFileSync(file, 'utf8')], [
+    0o600,
+    /^\{"form":"varve-recording","version":1,"made":"20\d\d-[^"]*Z","by":"varve \d[^"]*"\}\n/
+  ])
 })
 
 t.test('a file that cannot be made ends it with a sentence, before anybody could ask', async t => {
   const folder = t.testdir({ file: '' })
-  const record = async (file: string, ...flags: string[]): ReturnType<typeof run> => await run(t, ['record', '--upstream', 'http://127.0.0.1:9', '--listen', '127.0.0.1:0', '--out', file, ...flags])
-  t.match(await record(join(folder, 'none', 'a')), { code: 1, out: '', err: /^varve: .*\/none\/a cannot be written: ENOENT/ })
+  const record = async (file: string, ...flags: string[]): ReturnType<typeof run> =>
+    await run(t, ['record', '--upstream', 'http://127.0.0.1:9', '--listen', '127.0.0.1:0', '--out', file, ...flags])
+  t.match(await record(join(folder, 'none', 'a')), {
+    code: 1,
+    out: '',
+    err: /^varve: .*\/none\/a cannot be written: ENOENT/
+  })
   t.match(await record(folder), { code: 1, out: '', err: `varve: ${folder} is no file that could be written\n` })
-  t.match(await record('/dev/full', '--force'), { code: 1, out: '', err: 'varve: /dev/full is no file that could be written\n' })
-  t.match(await record('/proc/self/status', '--force'), { code: 1, out: '', err: /^varve: \/proc\/self\/status cannot be written: E(?:PERM|ACCES)/ })
+  t.match(await record('/dev/full', '--force'), {
+    code: 1,
+    out: '',
+    err: 'varve: /dev/full is no file that could be written\n'
+  })
+  t.match(await record('/proc/self/status', '--force'), {
+    code: 1,
+    out: '',
+    err: /^varve: \/proc\/self\/status cannot be written: E(?:PERM|ACCES)/
+  })
 })
 
 /** Has writing fail as on a full disk: from the so-manieth time on, with that much of the line written before. */
 async function fillDisk (t: Test, after: number): Promise<void> {
   const handle = await open('/dev/null')
-  const prototype = Object.getPrototypeOf(handle) as { write: (...args: unknown[]) => Promise<unknown>, sync: () => Promise<unknown> }
+  const prototype = Object.getPrototypeOf(handle) as {
+    write: (...args: unknown[]) => Promise<unknown>,
+    sync: () => Promise<unknown>
+  }
   await handle.close()
   const write = prototype.write
   let written = 0
@@ -110,8 +154,14 @@ t.test('a disk that is full ends it with a sentence and 1; what was written befo
   await until(() => recording.pairs().length === 1, 'it is written')
   t.match(await ask(recording.url, '/v1/2'), { status: 200 }, 'who asks is not concerned')
   t.equal(await recording.command.code, 1)
-  t.match(recording.command.err(), /^varve: .*report\.jsonl cannot be written: ENOSPC: no space left on device, write\n$/)
-  t.match(recording.command.out(), /\n2 questions with their answers in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take it\n$/)
+  t.match(
+    recording.command.err(),
+    /^varve: .*report\.jsonl cannot be written: ENOSPC: no space left on device, write\n$/
+  )
+  t.match(
+    recording.command.out(),
+    /\n2 questions with their answers in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take it\n$/
+  )
   t.match(readFileSync(folder, 'utf8'), /"target":"\/v1\/1"[^\n]*\n$/)
 })
 
@@ -119,7 +169,12 @@ t.test('a disk that is full from the beginning leaves nothing behind, and what w
   const file = join(t.testdir(), 'a')
   const options = { file, isForced: false, mostBytes: mega, room: new Room(100), onFailure: () => {} }
   const failures: Error[] = []
-  const recording = await RecordingFile.create({ ...options, onFailure: error => { failures.push(error) } }, { a: 1 })
+  const recording = await RecordingFile.create({
+    ...options,
+    onFailure: error => {
+      failures.push(error)
+    }
+  }, { a: 1 })
   await fillDisk(t, 0)
   for (let nth = 0; nth < 3; nth++) recording.add({ nth })
   recording.add({ long: 'x'.repeat(100) })
@@ -127,14 +182,26 @@ t.test('a disk that is full from the beginning leaves nothing behind, and what w
   await recording.close()
   recording.add({ late: true })
   t.same([failures.length, recording.lines, recording.leftOut, readFileSync(file, 'utf8')], [1, 0, 5, '{"a":1}\n'])
-  await t.rejects(RecordingFile.create({ ...options, file: `${file}2` }, {}), { message: /a2 cannot be written: ENOSPC/ })
+  await t.rejects(RecordingFile.create({ ...options, file: `${file}2` }, {}), {
+    message: /a2 cannot be written: ENOSPC/
+  })
   t.notOk(existsSync(`${file}2`))
 })
 
 t.test('a disk that loses what it took says so when all is to be on it', async t => {
-  const recording = await RecordingFile.create({ file: join(t.testdir(), 'a'), isForced: false, mostBytes: mega, room: new Room(100), onFailure: () => {} }, {})
+  const recording = await RecordingFile.create({
+    file: join(t.testdir(), 'a'),
+    isForced: false,
+    mostBytes: mega,
+    room: new Room(100),
+    onFailure: () => {}
+  }, {})
   const handle = await open('/dev/null')
-  t.intercept(Object.getPrototypeOf(handle), 'sync', { value: async () => { throw new Error('EIO') } })
+  t.intercept(Object.getPrototypeOf(handle), 'sync', {
+    value: async () => {
+      throw new Error('EIO')
+    }
+  })
   await handle.close()
   await t.rejects(recording.close(), { message: /a cannot be written: EIO/ })
 })
@@ -155,7 +222,11 @@ t.test('a command line that says too little, or what varve does not understand, 
   for (const [args, err] of wrong) t.match(await run(t, args), { code: 2, out: '', err }, args.join(' '))
   t.notOk(existsSync(out))
   const taken = new URL(await longNode(t)).host
-  t.match(await run(t, ['record', ...both, '--listen', taken]), { code: 1, out: '', err: new RegExp(`^varve: cannot listen on ${taken} \\(--listen\\): .*EADDRINUSE.*; stop what listens there`) })
+  t.match(await run(t, ['record', ...both, '--listen', taken]), {
+    code: 1,
+    out: '',
+    err: new RegExp(`^varve: cannot listen on ${taken} \\(--listen\\): .*EADDRINUSE.*; stop what listens there`)
+  })
   t.notOk(existsSync(out), 'no file is left behind')
   writeFileSync(out, '{"form":"varve-recording","version":1,"made":"2026-11-22T10:00:00.000Z","by":"me"}\n')
   t.match(await run(t, ['replay', out, '--listen', taken]), { code: 1, out: '', err: /^varve: cannot listen on/ })

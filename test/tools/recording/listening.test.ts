@@ -17,7 +17,9 @@ t.test('when it closes, what is under way comes to its end, nobody new is heard,
   const connection = async (target: string): Promise<{ socket: ReturnType<typeof connect>, text: () => string }> => {
     const socket = connect(port, '::1')
     let text = ''
-    socket.on('data', chunk => { text += String(chunk) })
+    socket.on('data', chunk => {
+      text += String(chunk)
+    })
     socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
     await once(asked, 'asked')
     return { socket, text: () => text }
@@ -26,7 +28,9 @@ t.test('when it closes, what is under way comes to its end, nobody new is heard,
   await once(kept.socket, 'data')
   const [first, second] = [await connection('/waits'), await connection('/hangs')]
   const closed = open.close(500)
-  const ends = [first, second, kept].map(async ({ socket }) => { await once(socket, 'close') })
+  const ends = [first, second, kept].map(async ({ socket }) => {
+    await once(socket, 'close')
+  })
   kept.socket.write('GET /late HTTP/1.1\r\nHost: x\r\n\r\n')
   await ends[2]
   t.notMatch(kept.text(), /HTTP[^]*HTTP/)

@@ -7,8 +7,17 @@ import { ask, item } from '../../support/client.js'
 import { replayed, type Replayed } from '../../support/recorded.js'
 
 const first = { form: 'varve-recording', version: 1, made: '2026-11-22T10:00:00.000Z', by: 'varve 0.1.0' }
-const line = (target: string, body: string, more: { request?: object, answer?: object, pair?: object } = {}): object => ({
-  at: 0, head: 0, took: 0, request: { method: 'GET', target, headers: [], ...more.request }, answer: { status: 200, headers: [['content-length', '1']], body, ...more.answer }, ...more.pair
+const line = (
+  target: string,
+  body: string,
+  more: { request?: object, answer?: object, pair?: object } = {}
+): object => ({
+  at: 0,
+  head: 0,
+  took: 0,
+  request: { method: 'GET', target, headers: [], ...more.request },
+  answer: { status: 200, headers: [['content-length', '1']], body, ...more.answer },
+  ...more.pair
 })
 
 function fileOf (t: Test, lines: readonly object[], end = '\n'): string {
@@ -30,14 +39,21 @@ t.test('several answers to one question are given in their order, and the last o
 
 t.test('the very same question comes first; else one that means the same is answered: another spelling, another accept that means the same', async t => {
   const accept = (text: string): object => ({ request: { headers: [['accept', text]] } })
-  const table = (body: string): object => ({ request: { method: 'POST', headers: [['content-type', 'application/json']], body } })
+  const table = (body: string): object => ({
+    request: { method: 'POST', headers: [['content-type', 'application/json']], body }
+  })
   const node = await nodeOf(t, [
     line('/v1/accounts/0x1/modules?ledger_version=5', 'canonical'),
     line('/v1/accounts/01/modules?ledger_version=5', 'odd'),
     line('/v1/blocks/by_version/7', 'bcs', accept('application/x-bcs')),
     line('/v1/blocks/by_version/7', 'json', accept('application/json')),
-    line('/v1/blocks/by_version/7', 'nothing new', { request: { headers: [['accept', 'application/json'], ['if-none-match', '"x"']] }, answer: { status: 304, body: undefined } }),
-    line('/v1/blocks/by_version/8', 'for that origin', { request: { headers: [['accept', 'application/json'], ['origin', 'https://a']] } }),
+    line('/v1/blocks/by_version/7', 'nothing new', {
+      request: { headers: [['accept', 'application/json'], ['if-none-match', '"x"']] },
+      answer: { status: 304, body: undefined }
+    }),
+    line('/v1/blocks/by_version/8', 'for that origin', {
+      request: { headers: [['accept', 'application/json'], ['origin', 'https://a']] }
+    }),
     line('/v1/tables/0x5/item', 'item', table('{"key_type":"u64","value_type":"u64","key":"7"}')),
     line('/v1/view', 'viewed', table('{"function":"0x1::a::b"}')),
     line('/v1/other?b=1&a=2', 'other')
@@ -45,7 +61,11 @@ t.test('the very same question comes first; else one that means the same is answ
   const answers: Array<[string, Parameters<typeof ask>[2], string | number]> = [
     ['/v1/accounts/01/modules?ledger_version=5', {}, 'odd'],
     ['/v1/accounts/0x1/modules?ledger_version=5', {}, 'canonical'],
-    ['/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=%2B05', {}, 'canonical'],
+    [
+      '/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=%2B05',
+      {},
+      'canonical'
+    ],
     ['/v1/accounts/0x1/modules?ledger_version=6', {}, 404],
     ['/v1/blocks/by_version/07', { headers: { accept: '*/*' } }, 'json'],
     ['/v1/blocks/by_version/7', { headers: { accept: 'application/x-bcs, application/json' } }, 'bcs'],
@@ -73,13 +93,30 @@ t.test('what is not in the file is answered with 404 in the node\'s shape, is to
   const node = await nodeOf(t, [line('/v1/a', '1'), line('/v1/never', '1')])
   t.match(await ask(node.url, '/v1/a'), { status: 200 })
   for (let nth = 0; nth < 2; nth++) {
-    t.match(await ask(node.url, '/v1/b?api_key=s3cret'), { status: 404, headers: { 'content-type': 'application/json' }, body: '{"message":"varve replay cannot answer GET /v1/b?api_key=***: it is not in the recording","error_code":"web_framework_error","vm_error_code":null}' })
+    t.match(await ask(node.url, '/v1/b?api_key=s3cret'), {
+      status: 404,
+      headers: { 'content-type': 'application/json' },
+      body: '{"message":"varve replay cannot answer GET /v1/b?api_key=***: it is not in the ' +
+        'recording","error_code":"web_framework_error","vm_error_code":null}'
+    })
   }
   for (let nth = 0; nth < 30; nth++) await ask(node.url, `/v1/c${nth}`)
-  t.match(await ask(node.url, '/v1/a', { body: Buffer.alloc(65 * 1024 * 1024) }), { status: 404 }, 'whatever its length')
+  t.match(
+    await ask(node.url, '/v1/a', { body: Buffer.alloc(65 * 1024 * 1024) }),
+    { status: 404 },
+    'whatever its length'
+  )
   t.equal(await node.end(), 0)
-  t.equal(node.command.err(), `  not answered: GET /v1/b?api_key=***: it is not in the recording\n${Array.from({ length: 19 }, (_, nth) => `  not answered: GET /v1/c${nth}: it is not in the recording\n`).join('')}  ... and more like these, which are counted and not told one by one\n`)
-  t.match(node.command.out(), /^varve replay: http:\/\/127\.0\.0\.1:\d+ answers as .*report\.jsonl has it\n {2}2 answers to 2 questions, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 questions: 1 answered, 33 not in the recording; 1 of its answers was never asked for\n$/)
+  t.equal(
+    node.command.err(),
+    `  not answered: GET /v1/b?api_key=***: it is not in the recording\n${
+      Array.from({ length: 19 }, (_, nth) => `  not answered: GET /v1/c${nth}: it is not in the recording\n`).join('')
+    }  ... and more like these, which are counted and not told one by one\n`
+  )
+  t.match(
+    node.command.out(),
+    /^varve replay: http:\/\/127\.0\.0\.1:\d+ answers as .*report\.jsonl has it\n {2}2 answers to 2 questions, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 questions: 1 answered, 33 not in the recording; 1 of its answers was never asked for\n$/
+  )
 })
 
 t.test('with --timing an answer takes as long as it took, its head and its end each, and who leaves is not waited for', async t => {
@@ -104,7 +141,9 @@ t.test('a last line that is torn is left out, and said; any other fault is told 
   const torn = await replayed(t, fileOf(t, [first, line('/v1/a', '1')], '\n{"at":1,"request":{"meth'))
   t.match(await ask(torn.url, '/v1/a'), { status: 200 })
   t.match(torn.command.out(), /\n {2}1 answer to 1 question,[^\n]*\n {2}its last line is torn, and left out\n/)
-  t.match(await ask((await replayed(t, fileOf(t, [first, line('/v1/a', '\u2028')], ''))).url, '/v1/a'), { body: '\u2028' }, 'one that is whole but for its end is none')
+  t.match(await ask((await replayed(t, fileOf(t, [first, line('/v1/a', '\u2028')], ''))).url, '/v1/a'), {
+    body: '\u2028'
+  }, 'one that is whole but for its end is none')
 
   const good = line('/v1/a', '1')
   const wrong: Array<[readonly object[] | string, ...string[]]> = [
@@ -113,17 +152,35 @@ t.test('a last line that is torn is left out, and said; any other fault is told 
     ['hello', 'line 1: expected a line of JSON'],
     [[[]], 'line 1: expected the first line of a recording'],
     [[good], 'line 1: form: expected "varve-recording"'],
-    [[{ ...first, version: 2 }, good], 'line 1: version: expected 1: a file of another release of varve may have another form'],
+    [
+      [{ ...first, version: 2 }, good],
+      'line 1: version: expected 1: a file of another release of varve may have another form'
+    ],
     [[{ ...first, made: 'today' }], 'line 1: made: expected a time such as 2026-11-22T10:00:00.000Z'],
     [`${JSON.stringify(first)}\n\n${JSON.stringify(good)}\n`, 'line 2: expected a line of JSON'],
     [[first, { ...good, tok: 1 }], 'line 2: tok: unknown member'],
     [[first, good, line('/v1', '', { answer: { body: 1 } })], 'line 3: answer.body: expected a text'],
     [[first, line('v1', '')], 'line 2: request.target: expected a target from / on, such as /v1'],
-    [[first, line('/v1', '', { request: { method: 'get' } })], 'line 2: request.method: expected a method, such as GET'],
-    [[first, line('/v1', '', { request: { headers: { a: 'b' } } })], 'line 2: request.headers: expected a list of header lines, each ["name", "value"]'],
-    [[first, line('/v1', '', { answer: { headers: [['a b', 'c']] } })], 'line 2: answer.headers.0.0: expected a header name'],
-    [[first, line('/v1', '', { answer: { headers: [['a', 'c\r\nd: e']] } })], 'line 2: answer.headers.0.1: expected a header value without line breaks'],
-    [[first, line('/v1', '', { answer: { headers: [['a']] } })], 'line 2: answer.headers.0: expected a name and a value'],
+    [
+      [first, line('/v1', '', { request: { method: 'get' } })],
+      'line 2: request.method: expected a method, such as GET'
+    ],
+    [
+      [first, line('/v1', '', { request: { headers: { a: 'b' } } })],
+      'line 2: request.headers: expected a list of header lines, each ["name", "value"]'
+    ],
+    [
+      [first, line('/v1', '', { answer: { headers: [['a b', 'c']] } })],
+      'line 2: answer.headers.0.0: expected a header name'
+    ],
+    [
+      [first, line('/v1', '', { answer: { headers: [['a', 'c\r\nd: e']] } })],
+      'line 2: answer.headers.0.1: expected a header value without line breaks'
+    ],
+    [
+      [first, line('/v1', '', { answer: { headers: [['a']] } })],
+      'line 2: answer.headers.0: expected a name and a value'
+    ],
     [[first, line('/v1', '', { answer: { status: 100 } })], 'line 2: answer.status: expected a status from 200 to 999'],
     [[first, line('/v1', '', { answer: { base64: 'AA==' } })], 'line 2: expected one of body, base64 and leftOut'],
     [[first, line('/v1', '', { answer: { body: undefined, base64: '?' } })], 'line 2: answer.base64: expected base64'],
@@ -131,20 +188,36 @@ t.test('a last line that is torn is left out, and said; any other fault is told 
     [[first, line('/v1', '', { pair: { answer: undefined } })], 'line 2: expected either an answer or none'],
     [[first, line('/v1', '', { pair: { none: 'lost' } })], 'line 2: expected either an answer or none'],
     [[first, line('/v1', '', { pair: { took: -1 } })], 'line 2: took: expected a number of milliseconds'],
-    [[first, line('/v1', '', { pair: { took: 'long' } }), good, line('x', '')], 'line 2: took: expected a number of milliseconds', 'line 4: request.target: expected a target from / on, such as /v1']
+    [
+      [first, line('/v1', '', { pair: { took: 'long' } }), good, line('x', '')],
+      'line 2: took: expected a number of milliseconds',
+      'line 4: request.target: expected a target from / on, such as /v1'
+    ]
   ]
   const file = join(t.testdir(), 'wrong.jsonl')
   for (const [lines, ...mistakes] of wrong) {
     writeFileSync(file, typeof lines === 'string' ? lines : lines.map(one => `${JSON.stringify(one)}\n`).join(''))
-    t.same(await run(t, ['replay', file, '--listen', '127.0.0.1:0']), { code: 2, out: '', err: `varve: ${file} is no recording that varve replay understands:\n${mistakes.map(one => `  ${one}\n`).join('')}` })
+    t.same(await run(t, ['replay', file, '--listen', '127.0.0.1:0']), {
+      code: 2,
+      out: '',
+      err: `varve: ${file} is no recording that varve replay understands:\n${
+        mistakes.map(one => `  ${one}\n`).join('')
+      }`
+    })
   }
   writeFileSync(file, `${JSON.stringify(first)}\n${'x\n'.repeat(50)}`)
-  t.equal((await run(t, ['replay', file])).err.split('\n').length, 12, 'of a file that is something else ten mistakes do')
+  t.equal(
+    (await run(t, ['replay', file])).err.split('\n').length,
+    12,
+    'of a file that is something else ten mistakes do'
+  )
 })
 
 t.test('a line may come in any pieces', async t => {
-  const text = Buffer.from([first, line('/v1/a', '\u00e9\u2028'), line('/v1/b', '2')].map(one => `${JSON.stringify(one)}\n`).join(''))
-  async function * pieces (): AsyncGenerator<Buffer> {
+  const text = Buffer.from(
+    [first, line('/v1/a', '\u00e9\u2028'), line('/v1/b', '2')].map(one => `${JSON.stringify(one)}\n`).join('')
+  )
+  async function* pieces (): AsyncGenerator<Buffer> {
     for (let at = 0; at < text.length; at += 3) yield text.subarray(at, at + 3)
   }
   const { pairs } = await readRecording(pieces())

@@ -11,18 +11,37 @@ t.test('what somebody else answers does nothing to the terminal that is told of 
     if (url.includes('/10')) response.writeHead(404).end('\x1b[2J\x07<h1>\r\nnothing here')
     else response.writeHead(302, { location: '/login' }).end()
   })
-  t.match((await run(t, ['warm', '--from', '10', '--to', '10', '--url', odd.url])).err, /^varve: version 10 cannot be read: the answer is 404, {2}\[2J <h1> nothing here; that is no varve/)
-  t.match((await run(t, ['warm', '--from', '11', '--to', '11', '--url', odd.url])).err, /^varve: version 11 cannot be read: the answer is 302, with nothing in it; that is no varve/)
+  t.match(
+    (await run(t, ['warm', '--from', '10', '--to', '10', '--url', odd.url])).err,
+    /^varve: version 10 cannot be read: the answer is 404, {2}\[2J <h1> nothing here; that is no varve/
+  )
+  t.match(
+    (await run(t, ['warm', '--from', '11', '--to', '11', '--url', odd.url])).err,
+    /^varve: version 11 cannot be read: the answer is 302, with nothing in it; that is no varve/
+  )
 })
 
 t.test('a file that is missing or cannot be read is named with exit code 2, before anything is fetched', async t => {
-  const node = await stubNode(t, (_request, response) => { response.end() })
+  const node = await stubNode(t, (_request, response) => {
+    response.end()
+  })
   const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
-  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true })
+  })
   const file = join(folder, 'reads.txt')
   writeFileSync(file, 'GET /v1/accounts/0x1/modules?ledger_version=5\n')
-  for (const [name, reason] of [[folder, 'a folder, not a file (EISDIR)'], [join(folder, 'none.txt'), 'there is no such file (ENOENT)'], [join(folder, 'old.gz'), 'there is no such file (ENOENT)']] as const) {
-    t.same(await run(t, ['warm', file, name, '--url', node.url]), { code: 2, out: '', err: `varve: cannot read ${name}: ${reason}; see varve warm --help\n` })
+  for (
+    const [name, reason] of [[folder, 'a folder, not a file (EISDIR)'], [
+      join(folder, 'none.txt'),
+      'there is no such file (ENOENT)'
+    ], [join(folder, 'old.gz'), 'there is no such file (ENOENT)']] as const
+  ) {
+    t.same(await run(t, ['warm', file, name, '--url', node.url]), {
+      code: 2,
+      out: '',
+      err: `varve: cannot read ${name}: ${reason}; see varve warm --help\n`
+    })
   }
   t.same(node.asked, [])
 })
@@ -30,9 +49,12 @@ t.test('a file that is missing or cannot be read is named with exit code 2, befo
 t.test('a line that is no request is named by its file and line, the others are fetched, and the exit code is 1', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
-  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true })
+  })
   const [first, second] = [join(folder, 'first.txt'), join(folder, 'second.txt')]
-  const read = (at: number): string => `GET /v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}`
+  const read = (at: number): string =>
+    `GET /v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}`
   writeFileSync(first, `${read(1)}\n`)
   writeFileSync(second, `${read(2)}\nwhat is this\n${read(3)}\n`)
   const { code, out, err } = await run(t, ['warm', first, second, '--url', varve.url])

@@ -3,45 +3,139 @@ import { keeps, wire } from '../wire.js'
 import { head, type Kind, type Truth } from '../kinds.js'
 
 // Node info need bear no position, and what is passed on is not judged by it; neither shows the one that is a lie.
-const unplaced: Pick<Lie, 'known' | 'passed'> = { known: (_truth: Truth, { name }: Kind): Seen => name === 'info' ? 'truth' : 'refused', passed: 'truth' }
+const unplaced: Pick<Lie, 'known' | 'passed'> = {
+  known: (_truth: Truth, { name }: Kind): Seen => name === 'info' ? 'truth' : 'refused',
+  passed: 'truth'
+}
 
 const both = (value: string, name = 'ledger-version'): string[] => [`x-aptos-${name}: ${value}`]
 
 const changes: ReadonlyArray<readonly [string, Readonly<Record<string, string | null>>]> = [
-  ...Object.keys(head).filter(name => name !== 'x-aptos-epoch').map((name): [string, Record<string, null>] => [`a position without ${name}`, { [name]: null }]),
-  ...['', '-1', '+5', '0x5', '1e3', '5, 6', '5 6', '1000000.0', '18446744073709551616', '99999999999999999999', '1_000', '"5"', '\xd9\xa5', 'NaN'].map((bad): [string, Record<string, string>] => [`a ledger version of "${bad}"`, { 'x-aptos-ledger-version': bad }]),
+  ...Object.keys(head).filter(name => name !== 'x-aptos-epoch').map((
+    name
+  ): [string, Record<string, null>] => [`a position without ${name}`, { [name]: null }]),
+  ...[
+    '',
+    '-1',
+    '+5',
+    '0x5',
+    '1e3',
+    '5, 6',
+    '5 6',
+    '1000000.0',
+    '18446744073709551616',
+    '99999999999999999999',
+    '1_000',
+    '"5"',
+    '\xd9\xa5',
+    'NaN'
+  ].map((bad): [string, Record<string, string>] => [`a ledger version of "${bad}"`, { 'x-aptos-ledger-version': bad }]),
   ['a chain of 300', { 'x-aptos-chain-id': '300' }],
   ['a chain of -1', { 'x-aptos-chain-id': '-1' }],
   ['an oldest version above the head', { 'x-aptos-ledger-oldest-version': '1000001' }],
   ['an oldest block above the head', { 'x-aptos-oldest-block-height': '100001' }],
   ['a time of 2^64', { 'x-aptos-ledger-timestampusec': '18446744073709551616' }],
   ['a time of 2^64-1', { 'x-aptos-ledger-timestampusec': '18446744073709551615' }],
-  ['a time of 2^64-1 and a head below the one shown', { 'x-aptos-ledger-timestampusec': '18446744073709551615', 'x-aptos-ledger-version': '999999' }],
-  ['a head of 2^64-1 at a time of 2^64-1', { 'x-aptos-ledger-timestampusec': '18446744073709551615', 'x-aptos-ledger-version': '18446744073709551615' }],
+  ['a time of 2^64-1 and a head below the one shown', {
+    'x-aptos-ledger-timestampusec': '18446744073709551615',
+    'x-aptos-ledger-version': '999999'
+  }],
+  ['a head of 2^64-1 at a time of 2^64-1', {
+    'x-aptos-ledger-timestampusec': '18446744073709551615',
+    'x-aptos-ledger-version': '18446744073709551615'
+  }],
   ['a time in the year 2100', { 'x-aptos-ledger-timestampusec': '4102444800000000' }],
-  ['a time in the year 2100 and a later head', { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' }],
-  ['a time in the year 2100 and a head below the one shown', { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '999000' }],
+  ['a time in the year 2100 and a later head', {
+    'x-aptos-ledger-timestampusec': '4102444800000000',
+    'x-aptos-ledger-version': '1000500'
+  }],
+  ['a time in the year 2100 and a head below the one shown', {
+    'x-aptos-ledger-timestampusec': '4102444800000000',
+    'x-aptos-ledger-version': '999000'
+  }],
   ['a block height beyond u64', { 'x-aptos-block-height': '18446744073709551616' }]
 ]
 
 /** Positions that are none, or contradict themselves. */
 export const positions: readonly Lie[] = [
-  ...changes.map(([name, stamps]): Lie => ({ name, say: truth => keeps(wire(truth, { stamps })), ...unplaced, reason: 'no_position' })),
-  { name: 'no position at all', say: truth => keeps(wire({ ...truth, stamps: {} })), ...unplaced, reason: 'no_position' },
-  { name: 'a position line twice', say: truth => keeps(wire(truth, { lines: both('1000000') })), ...unplaced, reason: 'no_position' },
-  { name: 'a position line twice with another value', say: truth => keeps(wire(truth, { lines: both('7') })), ...unplaced, reason: 'no_position' },
-  { name: 'an epoch twice', say: truth => keeps(wire(truth, { lines: both('7', 'epoch') })), known: 'truth', passed: 'truth' },
-  { name: 'two families that contradict each other', say: truth => keeps(wire(truth, { lines: Object.entries({ ...head, 'x-aptos-ledger-version': '1000001' }).map(([name, value]) => `${name.replace('x-aptos', 'x-node')}: ${value}`) })), ...unplaced, reason: 'no_position' },
-  { name: 'two families that contradict each other in their oldest version', say: truth => keeps(wire(truth, { lines: Object.entries({ ...head, 'x-aptos-ledger-oldest-version': '11' }).map(([name, value]) => `${name.replace('x-aptos', 'x-evil')}: ${value}`) })), ...unplaced, reason: 'no_position' }
+  ...changes.map(([name, stamps]): Lie => ({
+    name,
+    say: truth => keeps(wire(truth, { stamps })),
+    ...unplaced,
+    reason: 'no_position'
+  })),
+  {
+    name: 'no position at all',
+    say: truth => keeps(wire({ ...truth, stamps: {} })),
+    ...unplaced,
+    reason: 'no_position'
+  },
+  {
+    name: 'a position line twice',
+    say: truth => keeps(wire(truth, { lines: both('1000000') })),
+    ...unplaced,
+    reason: 'no_position'
+  },
+  {
+    name: 'a position line twice with another value',
+    say: truth => keeps(wire(truth, { lines: both('7') })),
+    ...unplaced,
+    reason: 'no_position'
+  },
+  {
+    name: 'an epoch twice',
+    say: truth => keeps(wire(truth, { lines: both('7', 'epoch') })),
+    known: 'truth',
+    passed: 'truth'
+  },
+  {
+    name: 'two families that contradict each other',
+    say: truth =>
+      keeps(
+        wire(truth, {
+          lines: Object.entries({ ...head, 'x-aptos-ledger-version': '1000001' }).map(([name, value]) =>
+            `${name.replace('x-aptos', 'x-node')}: ${value}`
+          )
+        })
+      ),
+    ...unplaced,
+    reason: 'no_position'
+  },
+  {
+    name: 'two families that contradict each other in their oldest version',
+    say: truth =>
+      keeps(
+        wire(truth, {
+          lines: Object.entries({ ...head, 'x-aptos-ledger-oldest-version': '11' }).map(([name, value]) =>
+            `${name.replace('x-aptos', 'x-evil')}: ${value}`
+          )
+        })
+      ),
+    ...unplaced,
+    reason: 'no_position'
+  }
 ]
 
-/** Positions that are well formed and of another chain, or another window: nothing but what the node says next tells that they were lies. */
+/**
+ * Positions that are well formed and of another chain, or another window: nothing but what the node says next tells
+ * that they were lies.
+ */
 export const strangers: ReadonlyArray<readonly [string, Readonly<Record<string, string>>]> = [
   ['another chain', { 'x-aptos-chain-id': '9' }],
-  ['a later head at an earlier time', { 'x-aptos-ledger-version': '1000001', 'x-aptos-ledger-timestampusec': '4999999' }],
+  ['a later head at an earlier time', {
+    'x-aptos-ledger-version': '1000001',
+    'x-aptos-ledger-timestampusec': '4999999'
+  }],
   ['the same head at an earlier time', { 'x-aptos-ledger-timestampusec': '4999999' }],
-  ['an earlier head at a later time', { 'x-aptos-ledger-version': '999000', 'x-aptos-ledger-timestampusec': '5000001' }],
+  ['an earlier head at a later time', {
+    'x-aptos-ledger-version': '999000',
+    'x-aptos-ledger-timestampusec': '5000001'
+  }],
   ['a head of 2^64-1', { 'x-aptos-ledger-version': '18446744073709551615' }],
-  ['a window below what is asked for', { 'x-aptos-ledger-version': '2', 'x-aptos-ledger-oldest-version': '1', 'x-aptos-ledger-timestampusec': '2' }],
+  ['a window below what is asked for', {
+    'x-aptos-ledger-version': '2',
+    'x-aptos-ledger-oldest-version': '1',
+    'x-aptos-ledger-timestampusec': '2'
+  }],
   ['a window above what is asked for', { 'x-aptos-ledger-oldest-version': '999999' }]
 ]

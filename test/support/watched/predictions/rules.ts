@@ -7,7 +7,11 @@ import { timeOf } from '../quantiles.js'
 import { type Sent } from '../sent.js'
 
 const endpoints = [...endpointNames, 'other'] as const
-const nodesOf = { first: ['whole', 'behind', 'dead', 'strange'], second: ['whole', 'behind', 'dead', 'strange'], tight: ['whole'] } as const
+const nodesOf = {
+  first: ['whole', 'behind', 'dead', 'strange'],
+  second: ['whole', 'behind', 'dead', 'strange'],
+  tight: ['whole']
+} as const
 type Name = typeof nodesOf.first[number]
 type Is = (sent: Sent) => boolean
 
@@ -19,10 +23,14 @@ const isForwarded: Is = ({ outcome }) => outcome === 'forwarded'
 const isLost: Is = ({ pruned }) => pruned !== undefined && pruned.answer !== 'cache'
 const all: Is = () => true
 
-const by = (k: Known, value: (who: Who) => Value, more: Record<string, string> = {}): Foretold[] => everyone.map(who => ({ labels: { instance: k.instance(who), ...more }, value: value(who) }))
+const by = (k: Known, value: (who: Who) => Value, more: Record<string, string> = {}): Foretold[] =>
+  everyone.map(who => ({ labels: { instance: k.instance(who), ...more }, value: value(who) }))
 const byNode = (k: Known, value: (of: Name, who: Who) => Value, more: Record<string, string> = {}): Foretold[] =>
-  everyone.flatMap(who => nodesOf[who].map(of => ({ labels: { instance: k.instance(who), upstream: of, ...more }, value: value(of, who) })))
-const byEndpoint = (k: Known, value: (who: Who, endpoint: string) => Value): Foretold[] => endpoints.flatMap(endpoint => by(k, who => value(who, endpoint), { endpoint }))
+  everyone.flatMap(who =>
+    nodesOf[who].map(of => ({ labels: { instance: k.instance(who), upstream: of, ...more }, value: value(of, who) }))
+  )
+const byEndpoint = (k: Known, value: (who: Who, endpoint: string) => Value): Foretold[] =>
+  endpoints.flatMap(endpoint => by(k, who => value(who, endpoint), { endpoint }))
 // Of nothing asked nothing is recorded.
 const known = (foretold: Foretold[]): Foretold[] => foretold.filter(({ value }) => !Number.isNaN(value))
 const count = (k: Known, who: Who, is: Is): number => k.count(sent => sent.instance === k.instance(who) && is(sent))
@@ -31,7 +39,8 @@ const part = (k: Known, who: Who, is: Is, of: Is): number => count(k, who, is) /
 const fact = (k: Known, who: Who, of: string, owner: Who): number => who === owner ? k.counted(who, k.facts.of(of)) : 0
 const of = (endpoint: string, is: Is): Is => sent => sent.endpoint === endpoint && is(sent)
 
-const head = ({ stage }: Known, node: Name = 'whole'): number => node === 'strange' ? NaN : Number(stage.nodes[node].ledger.head.version)
+const head = ({ stage }: Known, node: Name = 'whole'): number =>
+  node === 'strange' ? NaN : Number(stage.nodes[node].ledger.head.version)
 const oldest = ({ stage }: Known): number => Number(stage.nodes.whole.ledger.oldest.version)
 const asked = ({ scene }: Known): number => Number(scene.lowest)
 const pace = (k: Known, of: 'head' | 'oldest'): number => k.stage.growth.pace(of, k.at - k.seconds, k.at)
@@ -39,36 +48,62 @@ const pace = (k: Known, of: 'head' | 'oldest'): number => k.stage.growth.pace(of
 const slowerPace = (k: Known): [number, number] => [pace(k, 'oldest') * 0.8, pace(k, 'oldest') * 1.05]
 const between = (least: number, most: number): [number, number] => [least, most]
 // The second replica is asked for less of the past.
-const above = (k: Known, who: Who): [number, number] => [asked(k) - oldest(k), (who === 'second' ? head(k) : asked(k)) - oldest(k)]
-const historyLeft = (k: Known): Foretold[] => by(k, who => between(above(k, who)[0] / slowerPace(k)[1], above(k, who)[1] / slowerPace(k)[0]))
-const lag = (k: Known): Foretold[] => byNode(k, node => node === 'strange' ? NaN : between((head(k) - head(k, node)) / pace(k, 'head') * 0.9, (head(k) - head(k, node)) / pace(k, 'head') * 1.1))
-const errors = (k: Known): Foretold[] => byNode(k, (node, who) => node === 'dead' ? 1 : node === 'whole' && who === 'first' ? [0.001, 0.2] : 0)
+const above = (
+  k: Known,
+  who: Who
+): [number, number] => [asked(k) - oldest(k), (who === 'second' ? head(k) : asked(k)) - oldest(k)]
+const historyLeft = (k: Known): Foretold[] =>
+  by(k, who => between(above(k, who)[0] / slowerPace(k)[1], above(k, who)[1] / slowerPace(k)[0]))
+const lag = (k: Known): Foretold[] =>
+  byNode(
+    k,
+    node =>
+      node === 'strange'
+        ? NaN
+        : between((head(k) - head(k, node)) / pace(k, 'head') * 0.9, (head(k) - head(k, node)) / pace(k, 'head') * 1.1)
+  )
+const errors = (k: Known): Foretold[] =>
+  byNode(k, (node, who) => node === 'dead' ? 1 : node === 'whole' && who === 'first' ? [0.001, 0.2] : 0)
 const isUp = (node: Name): number => Number(node === 'whole' || node === 'behind')
 const p99 = (k: Known, is: Is): Value => timeOf(0.99, k, is)
-const job = (k: Known, is: Is = all): Foretold[] => one(k.count(sent => isHit(sent) && is(sent)) / k.count(sent => isKeepable(sent) && is(sent)))
+const job = (k: Known, is: Is = all): Foretold[] =>
+  one(k.count(sent => isHit(sent) && is(sent)) / k.count(sent => isKeepable(sent) && is(sent)))
 const never = (k: Known): Foretold[] => by(k, () => 0)
-const certificateLeft = (k: Known): Foretold[] => one(Date.parse(new X509Certificate(certificate).validTo) / 1000 - k.at, { instance: k.instance('tight') })
+const certificateLeft = (k: Known): Foretold[] =>
+  one(Date.parse(new X509Certificate(certificate).validTo) / 1000 - k.at, { instance: k.instance('tight') })
 
 /** What every rule records, and what every alert compares. */
 export const rules: Record<string, (k: Known) => Foretold[]> = {
   'instance_endpoint:varve_reads_hit:rate5m': k => byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isHit))),
-  'instance_endpoint:varve_reads_keepable:rate5m': k => byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isKeepable))),
-  'instance_endpoint:varve_hit:ratio_rate5m': k => known(byEndpoint(k, (who, endpoint) => part(k, who, of(endpoint, isHit), of(endpoint, isKeepable)))),
+  'instance_endpoint:varve_reads_keepable:rate5m': k =>
+    byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isKeepable))),
+  'instance_endpoint:varve_hit:ratio_rate5m': k =>
+    known(byEndpoint(k, (who, endpoint) => part(k, who, of(endpoint, isHit), of(endpoint, isKeepable)))),
   'instance:varve_hit:ratio_rate5m': k => by(k, who => part(k, who, isHit, isKeepable)),
-  'job_endpoint:varve_hit:ratio_rate5m': k => known(endpoints.flatMap(endpoint => job(k, of(endpoint, all)).map(({ value }) => ({ labels: { endpoint }, value })))),
+  'job_endpoint:varve_hit:ratio_rate5m': k =>
+    known(
+      endpoints.flatMap(endpoint => job(k, of(endpoint, all)).map(({ value }) => ({ labels: { endpoint }, value })))
+    ),
   'job:varve_hit:ratio_rate5m': k => job(k),
   'instance:varve_node_reads_saved:rate5m': k => by(k, who => rate(k, who, isSaved)),
   'job:varve_node_reads_saved:rate5m': k => one(k.count(isSaved) / k.seconds),
   'instance:varve_requests:rate5m': k => by(k, who => rate(k, who, all)),
-  'instance_outcome:varve_request_duration_seconds:p99_rate5m': k => known(outcomeNames.flatMap(outcome => by(k, who => p99(k, sent => sent.instance === k.instance(who) && sent.outcome === outcome), { outcome }))),
-  'job_outcome:varve_request_duration_seconds:p99_rate5m': k => known(outcomeNames.map(outcome => ({ labels: { outcome }, value: p99(k, sent => sent.outcome === outcome) }))),
+  'instance_outcome:varve_request_duration_seconds:p99_rate5m': k =>
+    known(
+      outcomeNames.flatMap(outcome =>
+        by(k, who => p99(k, sent => sent.instance === k.instance(who) && sent.outcome === outcome), { outcome })
+      )
+    ),
+  'job_outcome:varve_request_duration_seconds:p99_rate5m': k =>
+    known(outcomeNames.map(outcome => ({ labels: { outcome }, value: p99(k, sent => sent.outcome === outcome) }))),
   'instance:varve_requests_failed:ratio_rate5m': k => by(k, who => part(k, who, isFailed, all)),
   'instance_upstream:varve_upstream_asked:rate5m': k => byNode(k, node => [0, k.asked(node)[1] / k.seconds]),
   'instance_upstream:varve_upstream_errors:ratio_rate5m': errors,
   'instance_upstream:varve_upstream_lag:seconds': lag,
   'instance:varve_ledger_oldest_version:min_deriv30m': k => by(k, () => slowerPace(k)),
   'instance:varve_history_left:seconds': historyLeft,
-  'instance:varve_oldest_asked:ratio': k => by(k, who => between(above(k, who)[0] / (head(k) - oldest(k)), above(k, who)[1] / (head(k) - oldest(k)))),
+  'instance:varve_oldest_asked:ratio': k =>
+    by(k, who => between(above(k, who)[0] / (head(k) - oldest(k)), above(k, who)[1] / (head(k) - oldest(k)))),
   VarveDown: k => by(k, () => 1),
   VarveAbsent: () => [],
   VarveRestarts: never,
@@ -91,7 +126,8 @@ export const rules: Record<string, (k: Known) => Foretold[]> = {
   VarveHistoryEndsInADay: historyLeft,
   VarveHistoryEndsInAnHour: historyLeft,
   VarveHitRateFell: k => job(k),
-  VarveCacheTooSmall: k => by(k, who => who === 'tight' ? [1, k.seconds * 10] : [Infinity, Infinity], { tier: 'memory' }),
+  VarveCacheTooSmall: k =>
+    by(k, who => who === 'tight' ? [1, k.seconds * 10] : [Infinity, Infinity], { tier: 'memory' }),
   VarveAuditFoundDifferent: k => by(k, who => fact(k, who, 'audits different', 'second'), { result: 'different' }),
   VarveRedisDown: k => by(k, () => 1),
   VarveRedisErrors: k => by(k, who => who === 'second' ? [0.001, 0.2] : 0),
@@ -99,7 +135,12 @@ export const rules: Record<string, (k: Known) => Foretold[]> = {
   VarveSheds: never,
   VarveEventLoopLate: k => by(k, () => [0, 2]),
   VarveConnectionsFull: never,
-  VarveClientsLimited: k => by(k, who => (fact(k, who, 'limited by key', 'first') + fact(k, who, 'limited by address', 'tight')) / count(k, who, all)),
+  VarveClientsLimited: k =>
+    by(
+      k,
+      who =>
+        (fact(k, who, 'limited by key', 'first') + fact(k, who, 'limited by address', 'tight')) / count(k, who, all)
+    ),
   VarveDescriptorsExhausted: never,
   VarveLogLinesLost: never,
   VarveUnhandledFailure: k => ['request', 'rejection', 'exception'].flatMap(kind => by(k, () => 0, { kind })),
