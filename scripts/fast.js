@@ -1,5 +1,5 @@
 import { compile } from './compile.js'
-import { program, requireNode, run, say } from './ground.js'
+import { at, program, requireNode, run, say } from './ground.js'
 import { install } from './install.js'
 import { bring, forTests } from './programs.js'
 import { forgetResult, recordResult, treeDigest } from './recorded.js'
@@ -10,7 +10,7 @@ import { jobs, runTap } from './tap.js'
 const cache = 'node_modules/.cache/varve'
 
 /**
- * Runs what `npm test` runs: lint, types and the fast tests, or the chosen files alone. A whole run that passes is
+ * Runs what `npm test` runs: lint, layout, types, fast tests, or the chosen files alone. A whole run that passes is
  * recorded.
  */
 export async function runFast (...chosen) {
@@ -23,7 +23,7 @@ export async function runFast (...chosen) {
 
   // In parallel, since each keeps one core busy; before the tests, since some of those measure time.
   const [programs, built, ...checks] = await Promise.all(
-    isWhole ? [bring(forTests), ...typesAndBuild(), lint()] : [bring(forTests), compile()]
+    isWhole ? [bring(forTests), ...typesAndBuild(), lint(), layout()] : [bring(forTests), compile()]
   )
   const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
   if (programs !== undefined || built !== undefined) return { faults }
@@ -60,4 +60,9 @@ async function lint () {
     program('eslint/bin/eslint.js', '.', '--cache', '--cache-strategy', 'content', '--cache-location', `${cache}/lint`)
   )
   if (code !== 0) return `the lint failed:\n${output}`
+}
+
+async function layout () {
+  const { code, output } = await run([process.execPath, at('scripts/format.js'), '--check'])
+  if (code !== 0) return `the layout is not the formatter's:\n${output}`
 }

@@ -1,0 +1,43 @@
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ended } from './support/npm.js'
+
+const root = join(import.meta.dirname, '..')
+const wrong = 'const a = "1";\nexport function b (c: string) { return a + c }\n'
+const right = 'const a = \'1\'\nexport function b (c: string) {\n  return a + c\n}\n'
+
+/** A checkout of its own with the scripts, the formatter and one source file. */
+function checkout (t: Test, text: string): string {
+  const folder = t.testdir({ src: { 'a.ts': text }, 'eslint.config.js': 'export default []\n' })
+  for (const name of ['scripts', 'dprint.json', 'package.json', 'package-lock.json']) {
+    cpSync(join(root, name), join(folder, name), { recursive: true })
+  }
+  mkdirSync(join(folder, 'node_modules'))
+  symlinkSync(join(root, 'node_modules/@dprint'), join(folder, 'node_modules/@dprint'))
+  const installed = 'node_modules/.varve-installed'
+  if (existsSync(join(root, installed))) cpSync(join(root, installed), join(folder, installed))
+  return folder
+}
+
+async function format (folder: string, ...args: string[]): Promise<{ code: number | null, err: string }> {
+  return await ended(process.execPath, ['scripts/format.js', ...args], { cwd: folder })
+}
+
+t.test('the check of the layout names each file that npm run format would change, and changes none', async t => {
+  const folder = checkout(t, wrong)
+  const { code, err } = await format(folder, '--check')
+  t.equal(code, 1)
+  t.match(err, 'not formatted: src/a.ts; npm run format writes them')
+  t.equal(readFileSync(join(folder, 'src/a.ts'), 'utf8'), wrong)
+})
+
+t.test('what npm run format writes passes the check, until it is changed', async t => {
+  const folder = checkout(t, wrong)
+  t.equal((await format(folder)).code, 0)
+  t.equal(readFileSync(join(folder, 'src/a.ts'), 'utf8'), right)
+  t.equal((await format(folder, '--check')).code, 0)
+  t.equal((await format(folder, '--check')).code, 0, 'also by its record')
+  writeFileSync(join(folder, 'src/a.ts'), wrong)
+  t.equal((await format(folder, '--check')).code, 1)
+})
