@@ -76,8 +76,8 @@ for (const file of files) {
       // What varve refuses by itself has its own words.
       if (ownOutcomeIn(String(word)) !== undefined) {
         t.ok(expected.some(told => told.status === status), `${request.method} ${request.target}`)
-      } // What moves has one of those that it moved through.
-      else {
+      } else {
+        // A moving response is one of those that it moved through.
         t.same(
           expected.some(told => JSON.stringify(told) === JSON.stringify(came))
             ? came
