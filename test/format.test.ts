@@ -1,5 +1,6 @@
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { ended } from './support/npm.js'
 
@@ -7,16 +8,21 @@ const root = join(import.meta.dirname, '..')
 const wrong = 'const a = "1";\nexport function b (c: string) { return a + c }\n'
 const right = 'const a = \'1\'\nexport function b (c: string) {\n  return a + c\n}\n'
 
+interface Ground {
+  readonly digestOf: (files: readonly string[]) => string
+}
+
 /** A checkout of its own with the scripts, the formatter and one source file. */
-function checkout (t: Test, text: string): string {
+async function checkout (t: Test, text: string): Promise<string> {
   const folder = t.testdir({ src: { 'a.ts': text }, 'eslint.config.js': 'export default []\n' })
   for (const name of ['scripts', 'dprint.json', 'package.json', 'package-lock.json']) {
     cpSync(join(root, name), join(folder, name), { recursive: true })
   }
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(join(root, 'node_modules/@dprint'), join(folder, 'node_modules/@dprint'))
-  const installed = 'node_modules/.varve-installed'
-  if (existsSync(join(root, installed))) cpSync(join(root, installed), join(folder, installed))
+  // Says that the packages are those of the lock file, or the script would install all of them here.
+  const { digestOf } = await import(pathToFileURL(join(folder, 'scripts/ground.js')).href) as Ground
+  writeFileSync(join(folder, 'node_modules/.varve-installed'), digestOf(['package-lock.json']))
   return folder
 }
 
@@ -25,7 +31,7 @@ async function format (folder: string, ...args: string[]): Promise<{ code: numbe
 }
 
 t.test('the check of the layout names each file that npm run format would change, and changes none', async t => {
-  const folder = checkout(t, wrong)
+  const folder = await checkout(t, wrong)
   const { code, err } = await format(folder, '--check')
   t.equal(code, 1)
   t.match(err, 'not formatted: src/a.ts; npm run format writes them')
@@ -33,7 +39,7 @@ t.test('the check of the layout names each file that npm run format would change
 })
 
 t.test('what npm run format writes passes the check, until it is changed', async t => {
-  const folder = checkout(t, wrong)
+  const folder = await checkout(t, wrong)
   t.equal((await format(folder)).code, 0)
   t.equal(readFileSync(join(folder, 'src/a.ts'), 'utf8'), right)
   t.equal((await format(folder, '--check')).code, 0)
