@@ -93,3 +93,21 @@ t.test('SECURITY.md names for each promise tests that exist', async t => {
     }
   }
 })
+
+t.test('every heading of the page about nodes that a comment cites exists', async t => {
+  const headings = new Set([...text('docs', 'node-behaviour.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading))
+  const folders = ['src', 'sandbox', 'test', 'bench', 'scripts'].filter(folder => existsSync(join(root, folder)))
+  const files = folders.flatMap(folder =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(file => join(folder, file))
+  )
+  const cited = new Set<string | undefined>()
+  for (const file of files.filter(name => /\.(?:[cm]?[jt]s|jsonl)$/.test(name))) {
+    // A citation may go on behind the next line's comment mark; in a case its quotes are escaped.
+    const source = text(file).replace(/\n\s*(?:\/\/|\*)\s*/g, ' ').replaceAll('\\"', '"')
+    for (const [, heading] of source.matchAll(/\bdocs\/node-behaviour\.md\b(?:, "([^"]+)")?/g)) {
+      cited.add(heading)
+      t.ok(heading !== undefined && headings.has(heading), `${file}: ${heading ?? 'no heading is named'}`)
+    }
+  }
+  t.ok(cited.size > 15, 'citations are found at all')
+})

@@ -6,7 +6,7 @@ import { type Exception, runCase } from './support/hostile/run-case.js'
 
 const cases = join(import.meta.dirname, 'cases')
 
-// Where a given case wishes for what the contract or a law rules out; each says what holds instead.
+// Given cases that a law overrules; each says what holds instead.
 const exceptions: Readonly<Record<string, Exception>> = {
   'p-absolute-form': {
     not: 'cacheable',
@@ -17,7 +17,7 @@ const exceptions: Readonly<Record<string, Exception>> = {
   'j-dup-key': {
     not: 'upstream_sees',
     instead: { status: [400], upstream: 0 },
-    because: 'a body that cannot be valid is 400 (contract, section 3), and what cannot be parsed with certainty is ' +
+    because: 'a body that cannot be valid is 400, and what cannot be parsed with certainty is ' +
       'refused (law 1): which of two members would a node take?'
   },
   'a-hop': {

@@ -21,9 +21,8 @@ function isBlank (char: string | undefined): boolean {
 }
 
 /**
- * Which representation a client's Accept means to a node: the first item that is exactly one of the two types. An item
- * with any parameter, q included, never matches there, so sorting by q cannot change which comes first (facts, section
- * 3).
+ * Reads the representation that Accept means to a node: the first item that is exactly one of the two types. An item
+ * with a parameter never matches, so q does not matter (docs/node-behaviour.md, "Accept").
  */
 export function readAccept (header: string | undefined): Accept {
   for (const item of (header ?? '').split(',')) {

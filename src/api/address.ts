@@ -1,8 +1,7 @@
 const [zero, nine, lowerA, lowerF] = [0x30, 0x39, 0x61, 0x66]
 
 /**
- * The 64 hex digits, lower case, of an address in any spelling; the prefix is optional and its x lower case (facts,
- * section 4).
+ * Reads an address, with `0x` or without, as 64 lower-case hex digits: docs/node-behaviour.md, "Addresses".
  */
 export function readAddress (text: string): string | undefined {
   return padded(text.startsWith('0x') ? text.slice(2) : text)

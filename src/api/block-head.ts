@@ -12,7 +12,7 @@ export interface BlockHead {
   readonly counts: readonly number[]
 }
 
-// Where things stand in BCS (facts, section 1): height, hash, timestamp, first version, last version, transactions.
+// Offsets of a block in BCS (docs/node-behaviour.md, "BCS").
 const firstAt = 8 + 32 + 8
 const lastAt = firstAt + 8
 const headBytes = lastAt + 8

@@ -2,7 +2,7 @@
 export type ReadParameter = (text: string) => string | undefined
 
 /**
- * A parameter in a path. Nodes decode some of them twice (facts, section 4), and what they read is what must be keyed.
+ * A parameter in a path, decoded as often as nodes decode it: docs/node-behaviour.md, "Percent-encoding".
  */
 export interface PathParameter {
   readonly name: string
@@ -33,13 +33,13 @@ export interface Endpoint<Name extends string = string> {
   readonly takesBody: BodyKind | undefined
   /** Whether its `start` is a cursor, which may carry the version that a listing goes on at. */
   readonly takesCursor: boolean
-  /** Whether a client may choose the representation; node info is JSON whatever is asked for (facts, section 3). */
+  /** True if Accept chooses the representation; node info is always JSON (docs/node-behaviour.md, "Accept"). */
   readonly takesAccept: boolean
   readonly keyedBy: Keying
   /** The code of a not-found that is a fact of history too: what is not there at a version never was (law 3). */
   readonly notFound: string | undefined
   /**
-   * Whether the node's release shows in the JSON (facts, section 6, catch 1); a name is the flag that makes it show.
+   * True if JSON depends on the release, or the flag with which it does: docs/node-behaviour.md, "Rendering".
    */
   readonly renderedByRelease: boolean | 'with_transactions'
   /** Whether nodes take writes under the same path, by another method; these are none of varve's reads. */

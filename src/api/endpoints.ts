@@ -4,8 +4,7 @@ import { address, asset, cursor, flag, hash, identifier, once, structTag, twice,
 export { type BodyKind, type Keying, type PathParameter, type ReadParameter } from './endpoint.js'
 
 /**
- * The reads that varve knows, under the names that metrics and `explain` use: the six operations of the specification,
- * and what real nodes serve beside them.
+ * The endpoints that varve knows, by the names that metrics and `explain` use (docs/node-behaviour.md, "Routes").
  */
 export const endpointNames = [
   'table_item',

@@ -13,7 +13,7 @@ export interface Said {
   readonly cursor: string | undefined
 }
 
-// What a transaction commits to: no release and no setting of a node shows in these (facts, section 6, catches 2 to 4).
+// Members that no release and no setting of a node changes (docs/node-behaviour.md, "Transactions").
 const committed = [
   'version',
   'hash',
@@ -31,9 +31,8 @@ const stored = ['bytecode']
 const typed = ['type']
 
 /**
- * Whether two nodes, or one at two times, may have said both of these of the same history: a release renders what it
- * knows, an operator sets how long pages are, and transactions and events are decoded by the modules of the head
- * (facts, section 6).
+ * True if both bodies can be right for the same history: releases, page limits and the modules at the head change how
+ * it is rendered (docs/node-behaviour.md, "Rendering").
  */
 export function isExplained (read: Read, one: Said, other: Said): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read

@@ -3,8 +3,7 @@ const zero = 0x30
 const nine = 0x39
 
 /**
- * An unsigned integer as nodes parse it: leading zeros and one leading `+` are fine, nothing else is (facts, section
- * 4).
+ * Reads an unsigned integer as nodes do, with leading zeros and one `+`: docs/node-behaviour.md, "Integers".
  */
 function readUnsigned (text: string, max: string): bigint | undefined {
   const digits = digitsIn(text, max)

@@ -17,9 +17,8 @@ export function textOf ({ body }: Pick<Value, 'body'>, span: Span | undefined): 
 }
 
 /**
- * Whether two values differ by no more than how far they were decoded (facts, section 6): a member that one release
- * knows and another does not, a change or an event that could not be decoded and was left out, bytes in hex or what
- * they mean, null or what an index says. Where both have a value of one kind it must be the same.
+ * True if two values differ only in how far they were decoded (docs/node-behaviour.md, "Rendering"). Allowed are a
+ * missing member, change or event, hex or its meaning, null or a value. Scalars must be equal.
  */
 export function differInShapeAlone (one: Value, other: Value, depth = 0): boolean {
   const [a, b] = [kindOf(one), kindOf(other)]

@@ -35,8 +35,7 @@ export type NotKeptReason = typeof notKeptReasons[number]
 /** What an answer is judged against. */
 export interface Bounds {
   /**
-   * How long a full page of events is believed: the path to its stream can come to mean another one (facts, section 6,
-   * catch 5).
+   * Lifetime of a full page of events, whose path can get another stream: docs/node-behaviour.md, "Event streams".
    */
   readonly eventsTtlMs: number
 }
@@ -69,8 +68,8 @@ export interface Judged {
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
 
 /**
- * Why an answer cannot be a true one to the read, so that it is neither kept nor handed on:
- * a node can answer 200 with an error body, and a gateway with a page of its own (facts, section 5).
+ * Gives the reason why a response cannot be true, so that it is neither stored nor sent to a client:
+ * docs/node-behaviour.md, "False successes".
  */
 export function untruth (read: Read, answer: Answer): NotKeptReason | undefined {
   // Nothing was asked for in parts, under a condition or elsewhere.

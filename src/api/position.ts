@@ -33,7 +33,7 @@ export function compare (a: bigint, b: bigint): -1 | 0 | 1 {
   return a === b ? 0 : a < b ? -1 : 1
 }
 
-/** The names that the specification promises to clients. */
+/** The prefix of varve's own position headers, the same in front of every chain. */
 export const specificationFamily = 'x-node-'
 
 /** Whether a text can be the prefix of header names: what a node's own are read by, but others only tell of. */

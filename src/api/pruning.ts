@@ -1,7 +1,7 @@
 import { type Answer, errorOf } from './answer.js'
 import { Refusal } from './refusal.js'
 
-/** What gateways were seen to add to a node's 410 (facts, section 8). */
+/** Members and headers that gateways add to a 410 (docs/node-behaviour.md, "Pruning: 410"). */
 interface Decorations {
   readonly hint: string | undefined
   readonly archivalEndpoint: string | undefined

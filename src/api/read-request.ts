@@ -45,7 +45,7 @@ type CapturedSegment = string | { readonly parameter: PathParameter, readonly ra
 export function matchEndpoint (target: string, method: string): Match | undefined {
   const local = localTarget(target)
   const [path, search] = splitOnce(local, '?')
-  // Nodes have their index under both (facts, section 4).
+  // Serves the index under both paths, as nodes do (docs/node-behaviour.md, "Request targets").
   const segments = path === '/v1/' ? ['v1'] : path.split('/').slice(1)
   for (const endpoint of endpoints) {
     const captured = endpoint.isWrittenToo && method === 'POST' ? undefined : capture(endpoint, segments)

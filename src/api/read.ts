@@ -147,8 +147,7 @@ export function flightKeyOf (read: Read, key: string): string {
 }
 
 /**
- * Whether the path of a read of events is the name of their stream; the handle in any other leads to one stream today
- * and may lead to another tomorrow (facts, section 6, catch 5).
+ * True if the path names the stream itself; a handle can get another one (docs/node-behaviour.md, "Event streams").
  */
 export function namesStream ({ endpoint }: Read): boolean {
   return endpoint.name === 'events_by_creation_number'

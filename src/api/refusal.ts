@@ -1,5 +1,5 @@
 /**
- * The error codes of the specification; varve never invents one, since clients fail to parse codes they do not know.
+ * Error codes of nodes; varve adds none, because clients fail on unknown codes (docs/node-behaviour.md, "Errors").
  */
 export type ErrorCode =
   | 'invalid_input'

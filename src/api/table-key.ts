@@ -26,9 +26,8 @@ const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace
 const mostMembers = 32
 
 /**
- * One text for all spellings of a table key that nodes take for the same key (facts, section 4), made of its JSON
- * without blanks. Where a value does not have the shape of its type it stands as it is: the node decides, and the key
- * stays its own.
+ * Prints one text for all texts of the same table key (docs/node-behaviour.md, "Table keys"). A value that does not fit
+ * its type stays as it is, because the node decides on it.
  */
 export function canonicalKey (type: TypeTag, text: string): string {
   return new KeyText(text).value(shapeOf(type)) ?? text

@@ -6,7 +6,7 @@ export type TypeTag =
   | { kind: 'vector', of: TypeTag }
   | { kind: 'struct', address: string, module: string, name: string, typeArguments: TypeTag[] }
 
-// Nodes refuse deeper nesting (facts, section 4), and so a bound on recursion costs no reader anything.
+// Bounds recursion at the depth that nodes accept (docs/node-behaviour.md, "Type tags").
 const maxLevels = 8
 
 /**
@@ -105,7 +105,7 @@ class TagParser {
     return name !== undefined && isIdentifier(name) ? name : undefined
   }
 
-  // `<>` is refused, since no fact says that nodes take it; a comma before `>` is a fact.
+  // Rejects `<>` and allows a comma before `>`: docs/node-behaviour.md, "Type tags".
   #typeArguments (level: number): TypeTag[] | undefined {
     if (this.#tokens[this.#at++] !== '<') return undefined
     const list: TypeTag[] = []

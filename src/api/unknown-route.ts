@@ -3,8 +3,7 @@ import { invalidInput, Refusal } from './refusal.js'
 /** What of the routes that varve does not know is passed on: reads, nothing, or everything under /v1. */
 export type PassThrough = 'reads' | 'none' | 'all'
 
-// What the nodes' HTTP layer refuses in a request target (facts, section 4): in the path < > and `, in the query " <
-// and >, anywhere # and what is not ASCII.
+// Characters that nodes accept unencoded in a path and in a query (docs/node-behaviour.md, "Request targets").
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
 
 /** A raw request target by its path and query, an absolute form without its scheme and host. */
@@ -44,8 +43,7 @@ export function isRead (method: string): boolean {
 }
 
 /**
- * The version that a request to such a route is about, as far as the nodes' other routes tell (facts, section 7): it
- * says nothing but which node to ask.
+ * The version in the query of an unknown route, which only ranks upstreams: docs/node-behaviour.md, "Routes".
  */
 export function versionIn (target: string): bigint | undefined {
   const params = new URLSearchParams(target.split('?', 2)[1])
@@ -70,7 +68,7 @@ function notForwarded (policy: PassThrough, needed: PassThrough): Refusal {
   )
 }
 
-// As often as any node decodes (facts, section 4).
+// Decodes as often as any node does (docs/node-behaviour.md, "Percent-encoding").
 function decoded (segment: string): string {
   try {
     return decodeURIComponent(decodeURIComponent(segment))

@@ -112,7 +112,7 @@ const redis = z.strictObject({
     'expected tls: true, or a rediss:// URL, where there is a caFile'
   )
 
-/** The whole configuration of the contract, each key with its default; unknown keys are refused. */
+/** The whole configuration, each key with its default; unknown keys are rejected. */
 export const configSchema = z.strictObject({
   listen: address.default('127.0.0.1:8080'),
   tls: z.strictObject({

@@ -34,8 +34,7 @@ const familyNames = [
 const plainNames = ['etag', 'cache-status', 'retry-after']
 
 /**
- * Lets pages of other origins read, as nodes do, and lets them see the headers as well, which nodes forget (facts,
- * section 8).
+ * Lets other origins read, as nodes do, and exposes the headers, as nodes do not: docs/node-behaviour.md, "CORS".
  */
 export class Cors {
   readonly #origins: '*' | ReadonlySet<string>

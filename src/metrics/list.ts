@@ -64,8 +64,7 @@ const upstream = 'upstreams'
 const outcome = outcomeNames
 
 /**
- * Every metric of varve's own, by what it tells of; the names are the contract's. docs/metrics.md is printed from this,
- * and the metrics are made of it.
+ * Every metric of varve, by subject. Dashboards rely on the names; docs/metrics.md is printed from this list.
  */
 export const metricGroups = {
   Requests: [

@@ -56,7 +56,7 @@ function isCursor (lines: readonly string[], at: number): boolean {
   return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith('-cursor') === true
 }
 
-/** The prefixes to send names under: the specification's, and the node's own where it differs. */
+/** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */
 export function familiesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
   const families = emit.map(side => side === 'node' ? specificationFamily : family ?? specificationFamily)
   return [...new Set(families)]

@@ -88,7 +88,7 @@ export interface ProxySettings {
   readonly answerLocally: boolean
   /** Whether a listing that began without a version goes on at the version of its first page. */
   readonly pinsPages: boolean
-  /** Whether the specification's header names, the node's own, or both are sent. */
+  /** Header names to send: varve's own, the upstream's, or both. */
   readonly emit: readonly ('node' | 'upstream')[]
 }
 

@@ -10,7 +10,7 @@ import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
 import { shareOf } from '../../src/config/worker-share.js'
 
-// Section 2 of the contract, with the one upstream that it shows and the keys that varve adds.
+// Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
 const contract = `
 listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null, minVersion: 1.2, ciphers: null }

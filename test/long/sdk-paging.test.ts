@@ -52,7 +52,7 @@ function clientAt (t: Test, url: string): Aptos {
   return clientOf(sdk, url)
 }
 
-/** A reader that knows the specification alone. */
+/** A reader that knows varve's own header names alone. */
 function plainReader (varve: TestVarve, listing: string): PageOf {
   return async cursor => {
     const { headers, body } = await varve.get(

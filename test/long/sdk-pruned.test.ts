@@ -22,7 +22,7 @@ async function archivedChain (
   })
   const { sandbox, varve } = await varveAtSandbox(t, {}, change)
   sandbox.ledger.pruneTo(pruned)
-  // To the letter what was seen of one (facts, section 11).
+  // Members of a 410 as a gateway sends it (docs/node-behaviour.md, "Pruning: 410").
   const body = JSON.stringify({
     error_code: 'version_pruned',
     message: `Ledger version(${version}) has been pruned`,

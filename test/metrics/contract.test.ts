@@ -6,7 +6,7 @@ import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
 import { varveAt } from '../support/varve.js'
 
-// The six of the specification, what real nodes serve beside them, and all that varve does not know.
+// Every known endpoint, and one name for all other routes.
 const endpoint = [
   'table_item',
   'account_modules',
@@ -43,7 +43,7 @@ const outcome = [
 ]
 const named = null
 
-// Section 4 of the contract: each name with its type and its labels, whose values stand here where they are closed.
+// Published metrics, on which dashboards rely: name, type, and labels with their values where the list is closed.
 const contract: ReadonlyArray<
   readonly [name: string, type: string, labels?: Readonly<Record<string, readonly string[] | null>>]
 > = [

@@ -184,7 +184,7 @@ const several = ['sender', 'secondary_signer_addresses', 'secondary_signers']
 const item = ['state_key_hash', 'handle', 'key']
 const sealed = ['payload_hash', 'ciphertext', 'encryption_epoch', 'claimed_entry_fun']
 
-// The facts of real nodes, in the order in which these print the members.
+// Members of each kind, in the order in which nodes print them.
 const members: Readonly<Record<string, string[]>> = {
   'transaction user_transaction': [...common, ...request, 'events', 'timestamp'],
   'transaction genesis_transaction': [...common, 'payload', 'events'],

@@ -18,7 +18,7 @@ const head =
 # answers (sandbox/schema), and renewed with RENEW=1 npx tap run test/openapi.test.ts
 `
 
-// The names that the specification promises, and those of the nodes that there are.
+// Prefixes of the header names: varve's own, and those of nodes.
 const own = 'X-NODE-'
 const upstream = 'x-aptos-'
 

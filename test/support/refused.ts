@@ -11,8 +11,8 @@ export function isRefused ({ status, headers, body }: Got): boolean {
 const known = new Set(['ledger_version', 'start', 'limit', 'with_transactions'])
 
 /**
- * Whether varve refuses this on purpose although a node may take it: what is given twice, and what the facts leave open
- * (whether a query's number is decoded once more, as a path's is).
+ * True if varve rejects on purpose what a node may accept: a parameter given twice, or a query encoded twice
+ * (docs/node-behaviour.md, "Percent-encoding").
  */
 export function isOnPurpose ({ target, body }: Spelled): boolean {
   if (/\?.*%25/.test(target)) return true

@@ -1,6 +1,6 @@
 /**
- * How many events of a page a node was seen to give. Operators set how many are the most, nodes cut what is above that
- * without a word (facts, section 4), and what a node would cut must not be put together in full.
+ * Learns the longest page of events that an upstream returns (docs/node-behaviour.md, "Page limits"). A page that an
+ * upstream would cut must not be composed in full.
  */
 export class PageLimit {
   #space = ''

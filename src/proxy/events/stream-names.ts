@@ -13,8 +13,8 @@ export interface StreamName {
 }
 
 /**
- * To which stream the path of a handle leads: a handle can be destroyed and made anew with another stream (facts,
- * section 6, catch 5), so this is believed for a while, and the next answer that shows another is believed instead.
+ * Maps the path of an event handle to its stream, for a limited time: a handle can get another stream
+ * (docs/node-behaviour.md, "Event streams"). A later response replaces the entry.
  */
 export class StreamNames {
   readonly #names = new LRUCache<string, StreamName>({ max: maxNames })

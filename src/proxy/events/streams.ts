@@ -64,8 +64,7 @@ export function hidesPruning (parts: Parts, read: Read, chain: Chain, { answer, 
 }
 
 /**
- * Whether a node says that it has forgotten what was asked for; of events nodes said so by a 500 before they did by a
- * 410 (facts, section 5).
+ * True if a response reports pruning, which for events can be a 500: docs/node-behaviour.md, "Pruned events".
  */
 export function saysPruned ({ status, ...rest }: Answer): boolean {
   return status === 410 || (status === 500 && /pruned/i.test(String(errorOf({ status, ...rest })?.['message'])))

@@ -13,7 +13,7 @@ export interface Shelf {
   readonly wallClockMs: () => number
 }
 
-// The specification has a chain id in one byte.
+// A chain id is one byte (docs/node-behaviour.md, "Position headers").
 const chainIds = [...Array(256).keys()]
 
 /** The chains that replicas have told of there. */

@@ -3,7 +3,7 @@ import { ownOutcomeIn } from '../own-outcome.js'
 import { type WireAnswer } from './answers.js'
 import { head } from './node-answers.js'
 
-// The codes of the specification: clients fail on others.
+// Error codes of nodes; clients fail on others (docs/node-behaviour.md, "Errors").
 const codes = new Set([
   'account_not_found',
   'resource_not_found',

@@ -4,7 +4,7 @@ import { type WireAnswer } from './answers.js'
 import { type Bench, plainRead, type Said } from './bench.js'
 import { type Case, type CheckName } from './case.js'
 
-/** What of a case does not hold since the contract or a law says otherwise, and what holds instead. */
+/** A check of a case that a law overrules, and what holds instead. */
 export interface Exception {
   readonly not: CheckName
   readonly instead: Partial<Case['check']>
