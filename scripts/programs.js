@@ -74,8 +74,11 @@ async function managerHere () {
   }
 }
 
+// How programs print their version that do not know --version.
+const versionFlags = { nginx: '-v', tc: '-V' }
+
 async function works (command) {
-  return (await run([command, command === 'nginx' ? '-v' : '--version'])).code === 0
+  return (await run([command, versionFlags[command] ?? '--version'])).code === 0
 }
 
 function advice (programs, reason) {
