@@ -47,7 +47,9 @@ function gapsOf () {
       allowed.delete(path)
       continue
     }
-    const folder = path.split('/').slice(0, -1).slice(0, 2).join('/')
+    const parent = path.split('/').slice(0, -1).slice(0, 2).join('/')
+    // Two short files stand in src itself: one is the entry of src/cli.
+    const folder = parent === 'src' ? 'src/cli' : parent
     const total = folders.get(folder) ?? { lines: 0, covered: 0 }
     folders.set(folder, { lines: total.lines + file.lines, covered: total.covered + file.covered })
     if (whole.some(part => path.startsWith(part)) && file.gaps.length > 0) faults.push(`${path} is not covered in full`)

@@ -13,7 +13,8 @@ const minute = 60
  */
 const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
-  lies: { files: () => suites().nightly, minutes: 2, jobs, env: () => ({}) },
+  lies: { files: () => [long('deceptive')], minutes: 2, env: () => ({}) },
+  transfers: { files: () => [long('slow-readers')], minutes: 5, env: () => ({}) },
   fleet: { files: () => [long('fleet')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
   fuzz: {
     files: () => [long('fuzz')],

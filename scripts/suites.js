@@ -20,8 +20,8 @@ const alone = named(
   'soak'
 )
 
-/** Files that repeat on every kind of read what a faster file checks on one. */
-const nightly = named('long/', 'deceptive')
+/** Files that repeat at length what a faster file checks: every lie on every kind of read, responses to slow links. */
+const nightly = named('long/', 'deceptive', 'slow-readers')
 
 /** Files with random properties, which `npm run nightly` runs ten times as long. */
 const random = named(

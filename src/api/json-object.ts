@@ -54,11 +54,11 @@ function withoutBlanks (text: string): string {
   let isInString = false
   let to = 0
   for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0
+    const byte = bytes.readUInt8(at)
     if (!isInString && isBlank(byte)) continue
     bytes[to++] = byte
     if (byte === quote) isInString = !isInString
-    else if (byte === backslash) bytes[to++] = bytes[++at] ?? 0
+    else if (byte === backslash) bytes[to++] = bytes.readUInt8(++at)
   }
   return to === bytes.length ? text : bytes.toString('utf8', 0, to)
 }

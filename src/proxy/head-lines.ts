@@ -4,7 +4,7 @@ import { namesOf, type Position, positionLines, specificationFamily } from '../a
 import { type Tracker } from '../chain/tracker.js'
 import { familiesOf } from './own-lines.js'
 import { type ProxySettings } from './parts.js'
-import { varyOf, varyOfReads } from './vary.js'
+import { varyOfReads } from './vary.js'
 
 /** Lines that answers have in common, and the same printed. */
 export interface Head {
@@ -39,7 +39,7 @@ export class HeadLines {
   constructor (tracker: Tracker, emit: ProxySettings['emit'], variesByOrigin = false) {
     this.#tracker = tracker
     this.#emit = emit
-    this.#vary = varyOf(varyOfReads, variesByOrigin) ?? varyOfReads
+    this.#vary = variesByOrigin ? `${varyOfReads}, Origin` : varyOfReads
   }
 
   /** The lines of a known read's answer but for those that belong to the answer. */

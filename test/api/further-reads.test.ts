@@ -200,6 +200,8 @@ t.test('a view is keyed by its function, its types and the text of its arguments
       '{"function":"0x1::a::b","type_arguments":["x y"],"arguments":[]}',
       '{"function":"0x1::a::b","type_arguments":[7],"arguments":[]}',
       '{"function":"0x1::a::b","type_arguments":{},"arguments":[]}',
+      '{"function":"0x1::a::b","type_arguments":[{"a":1}],"arguments":[]}',
+      `{"function":"0x1::a::b","type_arguments":["${'u'.repeat(70_000)}"],"arguments":[]}`,
       '{"function":"0x1::a::b","type_arguments":[],"arguments":{}}',
       '{"function":"0x1::a::b","type_arguments":[],"arguments":[],"arguments":[]}'
     ]

@@ -76,6 +76,7 @@ t.test(`one JSON object is read and nothing else, as another strict reader does 
 t.test('half a surrogate pair, bytes that are no UTF-8, a repeated member and 128 levels are refused', async t => {
   const nest = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
   t.ok(read(nest(127)))
+  t.equal(read(`${'{"a":'.repeat(128)}1${'}'.repeat(128)}`), undefined, 'objects nest no deeper than arrays')
   for (
     const text of [
       nest(128),

@@ -122,7 +122,7 @@ t.test('what is purged while it is exported does not come back by the file', asy
   const second = await startRedis(t)
   t.match(await run(t, ['import', file, '--redis', second.url]), {
     code: 0,
-    out: /^15 entries[^]*left out: 1 that were purged\n/
+    out: /^15 entries[^]*left out: 1 that was purged\n/
   })
   t.same((await entriesIn(second)).filter(key => key.endsWith('/v1/accounts/0x1/modules?ledger_version=2000')), [])
   const all = start(t, ['export', file, '--redis', redis.url, '--rate', '10'])

@@ -30,7 +30,7 @@ export default dashboard({
         'How many replicas run which release of varve; two of them belong to an upgrade under way alone; a ' +
           'sandbox, of made-up data, belongs nowhere.',
         [[`count by (version) (${of('varve_build_info')})`, '{{version}}'], [
-          `${sum(of('varve_sandbox'))} > 0`,
+          sum(of('varve_sandbox')),
           'sandbox'
         ]],
         { decimals: 0 }

@@ -91,6 +91,7 @@ function operations (k: Known, of: RedisOperation): Value {
 export const varve: Record<string, (k: Known) => Foretold[]> = {
   'Processes/A': () => one(3),
   'Releases/A': () => one(3, { version }),
+  'Releases/B': () => one(0),
   'Redis/A': () => one(1),
   'Memory full/A': () => one([200_000 / room, 4_000_000 / room]),
   'Wrong answers found/A': k => one(k.counted('second', k.facts.of('audits different'))),
