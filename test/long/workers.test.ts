@@ -423,11 +423,12 @@ t.test('workers end with the process that began them, however that ends', async 
 
 t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', async t => {
   const node = await nodeOf(t, { prunedBlocks: 0 })
+  const other = await nodeOf(t, { prunedBlocks: 0 })
   const varve = program(t, [
     '--upstream',
     node.url,
     '--listen',
-    new URL(node.url).host,
+    new URL(other.url).host,
     '--admin',
     '127.0.0.1:0',
     '--workers',

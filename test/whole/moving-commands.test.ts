@@ -250,7 +250,7 @@ t.test('what is purged between two looks at the log is forgotten once more, with
     seal({ id: 'b', keys, blocks: [{ blocks: '4.7 json blocks', version: 505n }] })
   )
   t.equal(await importing.code, 0, importing.err())
-  t.match(importing.out(), /left out: [1-9]\d* that were purged/)
+  t.match(importing.out(), /left out: [1-9]\d* that (?:was|were) purged/)
   t.same((await second.client.keys('varve:1:4.7 *')).filter(key => !/ (?:whole|half|pages) /.test(key)), [])
   const third = await startRedis(t)
   const flooded = start(t, ['import', file, '--redis', third.url, '--rate', '60'])
