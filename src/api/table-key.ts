@@ -127,18 +127,19 @@ class KeyText {
   #object (): string | undefined {
     const members: string[] = []
     let isSame = true
+    let last = ''
     for (let isOpen = !this.#isEmpty(closeBrace); isOpen; isOpen = this.#text.charCodeAt(this.#at++) === comma) {
       const from = this.#at
       const name = this.#string(undefined)
       const nameTo = this.#at++
       const value = this.value(undefined)
       const isThere = name === undefined && value === undefined
-      members.push(
-        isThere
-          ? this.#text.slice(from, this.#at)
-          : `${name ?? this.#text.slice(from, nameTo)}:${value ?? this.#text.slice(nameTo + 1, this.#at)}`
-      )
-      isSame &&= isThere && (members.at(-2) ?? '') < (members.at(-1) ?? '')
+      const member = isThere
+        ? this.#text.slice(from, this.#at)
+        : `${name ?? this.#text.slice(from, nameTo)}:${value ?? this.#text.slice(nameTo + 1, this.#at)}`
+      members.push(member)
+      isSame &&= isThere && last < member
+      last = member
     }
     if (isSame) return undefined
     // Names are quoted and differ, so that whole members are in the order of their names.
